@@ -27,20 +27,25 @@ fn main() -> ExitCode {
     // them in use: DESIGN A69. A kernel without them refuses, and has none.
     let _refused = nix::sys::prctl::set_thp_disable(true);
     let args = Args::parse();
+
     if args.settings.print_config {
         print(EXAMPLE);
         return Exit::Success.into();
     }
+
     if args.print_rules {
         print(format_args!("{BUILT_IN}\n{DEFAULTS}"));
         return Exit::Success.into();
     }
+
     let sources = Sources::new(args.settings.clone(), args.flags());
     let (loaded, stamps) = sources.load();
+
     let Loaded { resolved, rules } = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
     };
+
     let config = &resolved.value;
     if args.settings.check_config {
         print_origins(&resolved);
@@ -52,15 +57,18 @@ fn main() -> ExitCode {
         }
         return Exit::Success.into();
     }
+
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
     log_warnings(&resolved);
     let supervisor = Supervisor::default();
+
     let watch = match Watch::start(sources, config.clone(), stamps, &supervisor) {
         Ok(watch) => watch,
         Err(error) => return fail(PROGRAM, Exit::Failure, &error),
     };
+
     match block_on_apart(driver::run(config, rules, watch, supervisor)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(PROGRAM, error.exit, &error.message),

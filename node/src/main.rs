@@ -19,22 +19,27 @@ fn main() -> ExitCode {
         print(EXAMPLE);
         return Exit::Success.into();
     }
+
     let resolved = match args.settings.load::<Config>("PLIMSOLL_NODE_", &args.flags()) {
         Ok(resolved) => resolved,
         Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
     };
+
     let config = &resolved.value;
     if let Err(problem) = config.check() {
         return fail(PROGRAM, Exit::Configuration, &resolved.located(&problem));
     }
+
     if args.settings.check_config {
         print_origins(&resolved);
         return Exit::Success.into();
     }
+
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
     log_warnings(&resolved);
+
     match block_on(driver::run(config)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(PROGRAM, error.exit, &error.message),

@@ -258,11 +258,13 @@ fn hint(name: &str) -> String {
         return meant.unwrap_or_default()
             + "; a sensor is named as its metric, without plimsoll_node_";
     }
+
     let names = |all: Vec<&str>| all.join(", ");
     let node: Vec<&str> = NodeMetric::ALL.iter().map(|figure| figure.as_str()).collect();
     let fleet: Vec<&str> = AggregatorMetric::ALL.iter().map(|figure| figure.as_str()).collect();
     let meant = suggest(name, node.iter().chain(&fleet).map(|&name| name.to_owned()));
     let meant = meant.map(|name| format!(", did you mean {name:?}?")).unwrap_or_default();
+
     format!(
         "{meant}; metrics of nodes: {}; of the aggregator: {}; others: sensor:<name>, \
          counter:<name>, gauge:<name>, regression:<operation>",
@@ -281,6 +283,7 @@ impl FromStr for Metric {
             Operation::check(text).map_err(|_| unknown())?;
             Operation::new(name).map_err(|_| unknown())
         };
+
         if let Some(name) = text.strip_prefix("sensor:") {
             return sensor(name).map(|_| Self::Sensor(name.to_owned())).ok_or_else(unknown);
         }

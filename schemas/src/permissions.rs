@@ -112,6 +112,7 @@ fn of_aggregator(mesh: &MeshName, layout: Layout) -> Permissions {
     let silences = silences_subject(mesh);
     let mut publish = vec![alert_filter(mesh), every("confirm"), every("ask"), silences.clone()];
     let lanes = lane_streams(mesh, partitions);
+
     for stream in &lanes {
         publish.extend([
             format!("$JS.API.CONSUMER.CREATE.{stream}"),
@@ -119,28 +120,35 @@ fn of_aggregator(mesh: &MeshName, layout: Layout) -> Permissions {
             format!("$JS.API.STREAM.MSG.GET.{stream}"),
         ]);
     }
+
     for stream in lanes.iter().chain([&alert_stream(mesh), &dead_stream(mesh)]) {
         publish.push(format!("$JS.API.STREAM.INFO.{stream}"));
         if creates_streams {
             publish.push(format!("$JS.API.STREAM.CREATE.{stream}"));
         }
     }
+
     if creates_streams {
         // Whether the mesh is a new one beside others.
         publish.push("$JS.API.STREAM.NAMES".to_owned());
     }
+
     publish.push("$JS.API.INFO".to_owned());
+
     let lanes = Lane::ALL.map(|lane| match partitions {
         0 => lane_filter(mesh, lane, None),
         _ => partitions_filter(mesh, lane),
     });
+
     let answers = format!("{PREFIX}.{mesh}.answer.*.*");
     let mut subscribe: Vec<_> = lanes.into_iter().chain([answers, silences]).collect();
+
     if partitions > 0 {
         let leases = lease_bucket(mesh);
         publish.push(bucket_subject(&leases, '*'));
         publish.extend(of_stream(&bucket_stream(&leases), creates_streams));
     }
+
     if partitions > 0
         && let Ok(above) = above(mesh)
     {
@@ -150,10 +158,12 @@ fn of_aggregator(mesh: &MeshName, layout: Layout) -> Permissions {
             Lane::Normal.as_str(),
             SnapshotKind::Shard.as_str()
         ));
+
         let stream = lane_stream(&above, Lane::Normal, None);
         publish.extend(of_stream(&stream, creates_streams));
         subscribe.push(format!("{PREFIX}.{above}.confirm.*"));
     }
+
     Permissions { publish, subscribe }
 }
 

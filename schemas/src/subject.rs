@@ -129,15 +129,18 @@ impl std::str::FromStr for SnapshotSubject {
         let mut tokens = rest.ok_or(SubjectError::Shape)?.split('.');
         let mut next = || tokens.next().ok_or(SubjectError::Shape);
         let (mesh, mut lane) = (next()?, next()?);
+
         if lane == PART {
             // The broker's own mapping of the node; nothing else depends on it.
             let _checked: Partition = next()?.parse()?;
             lane = next()?;
         }
+
         let (node, kind) = (next()?, next()?);
         if tokens.next().is_some() {
             return Err(SubjectError::Shape);
         }
+
         Ok(Self {
             mesh: MeshName::new(mesh)?,
             lane: Lane::ALL

@@ -36,7 +36,7 @@ class Defect:
 
 DEFECTS = (
     Defect("ledger", "aggregator/src/core/fleet/ledger/mod.rs",
-           "if !run.seqs.insert(header.seq.0) {", "if !run.seqs.insert(header.seq.0) && header.seq.0 == 0 {",
+           "if !entry.seqs.insert(header.seq.0) {", "if !entry.seqs.insert(header.seq.0) && header.seq.0 == 0 {",
            r"plimsoll-aggregator\S* core::fleet::ledger"),
     Defect("outbox", "node/src/core/outbox/unconfirmed/mod.rs",
            "self.copies.len() + upcoming.messages >= self.bounds.messages",
@@ -55,7 +55,7 @@ DEFECTS = (
     Defect("confirmations", "schemas/src/wire/confirmation.rs",
            "after > 0 && self.spans[after - 1].1 >= seq", "after > 0",
            r"plimsoll-schemas\S* .*confirmation"),
-    Defect("page", "aggregator/page/src/units.ts", "return \"0 s\"", "return \"0\"", r"step page build"),
+    Defect("page", "aggregator/page/src/units.ts", "withUnit(\"0\", \"s\")", "withUnit(\"\", \"s\")", r"step page build"),
     Defect("package", "deploy/systemd/plimsoll-node.service", "CapabilityBoundingSet=\n", "",
            r"test_packages\S* test_each_unit_leaves_little_exposed"),
     Defect("Kubernetes", "deploy/k8s/node/daemonset.yaml", "terminationGracePeriodSeconds: 30",

@@ -122,7 +122,8 @@ STEPS = (
         "shellcheck finds nothing", tools=("shellcheck",),
     ),
     Step(
-        "planted bugs apply", Level.QUICK, "files", (("drills/planted-bugs/run", "--check"),),
+        "planted bugs apply", Level.QUICK, "files",
+        (("drills/planted-bugs/run", "--check"), ("python3", "tests/gate/defects.py", "--check")),
         "the patches of drills/planted-bugs fit the sources", tools=("patch", "git"),
     ),
     Step(

@@ -237,6 +237,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
             "rule": args.rule, "operation": operation, "by": args.by,
             "comment": args.comment, "for": args.lasts,
         });
+
         if let Some(node) = &args.node {
             body["node"] = json!(node);
         }
@@ -244,6 +245,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
         let text = api.request("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
         args.at.print(&text, || format!("acknowledged at {}: {}\n", api.url(), row.key));
     }
+
     Ok(())
 }
 

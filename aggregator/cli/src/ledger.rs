@@ -61,19 +61,23 @@ fn table(page: &LedgerPage, has_sums: bool) -> String {
         "{:<24} {:>13} {:>13} {:>9} {:>11} {:>9} {:>9}  LOST BY REASON\n",
         "NODE", "RECORDED", "MERGED", "HELD", "UNACCOUNTED", "UNREAD", "LOST"
     );
+
     text.extend(page.nodes.iter().map(|row| line(&row.node, &row.ledger)));
+
     if has_sums {
         if page.evicted != Ledger::default() {
             text += &line("(evicted nodes)", &page.evicted);
         }
         text += &line("fleet", &page.fleet);
     }
+
     if page.behind {
         text.push_str(
             "\nA stream has unread messages; their samples count as held, or as \
              unaccounted if their run has ended.\n",
         );
     }
+
     text
 }
 

@@ -81,6 +81,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
          nats-config`.\nauthorization {{\n  users = [\n",
         args.mesh
     );
+
     let layout = Layout {
         creates_streams: !args.managed_streams,
         partitions: args.partitions.unwrap_or_default(),
@@ -93,6 +94,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
             BrokerUser::Aggregator => "aggregator".to_owned(),
             BrokerUser::Operator => "operator".to_owned(),
         };
+
         let key = public_key(&args.keys.join(format!("{name}.nk")))?;
         let mut permissions = Permissions::of(&args.mesh, user, layout);
         if args.partitions.is_some() && user == BrokerUser::Operator {
@@ -121,10 +123,12 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
     }
 
     text.push_str("  ]\n}");
+
     if let Some(partitions) = args.partitions {
         text.push('\n');
         text.push_str(&mappings(&args.mesh, partitions));
     }
+
     print_line(text);
     Ok(Exit::Success)
 }
@@ -167,8 +171,10 @@ fn names(path: &Path) -> Result<Vec<NodeName>> {
         false => std::fs::File::open(path)
             .and_then(|file| file.take(NAMES_BYTES_MAX).read_to_string(&mut text)),
     };
+
     read.with_context(|| format!("--nodes-from {}", path.display()))?;
     let lines = text.lines().map(str::trim).enumerate();
+
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .map(|(at, line)| {
@@ -186,6 +192,7 @@ fn key_pair(path: &Path) -> Result<KeyPair> {
     let place = || path.display().to_string();
     let fresh = KeyPair::new_user();
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+
     match created {
         Ok(mut file) => {
             let seed = fresh.seed().with_context(place)?;

@@ -82,6 +82,7 @@ fn line(at_seconds: f64, node: &NodeStatus) -> String {
     let row = &node.row;
     let lost: u64 = row.ledger.lost.values().sum();
     let seen = span((at_seconds - row.last_seen_seconds).max(0.0));
+
     let clock = node.clock_ahead_seconds.map(|ahead| {
         let sign = if ahead > 0.0 { "+" } else { "" };
         format!("{sign}{}", span(ahead))
@@ -89,6 +90,7 @@ fn line(at_seconds: f64, node: &NodeStatus) -> String {
 
     let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let words: Vec<String> = node.troubles.iter().cloned().chain(labels).collect();
+
     let line = format!(
         "{:<24} {:<6} {seen:>9} {:<10} {:>10} {:>7} {:>13} {lost:>9}  {}",
         row.node,
@@ -99,6 +101,7 @@ fn line(at_seconds: f64, node: &NodeStatus) -> String {
         node.samples.jobs,
         words.join(" ")
     );
+
     format!("{}\n", line.trim_end())
 }
 

@@ -80,6 +80,7 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
 
     let now = Zoned::now();
     let (from, to) = args.range.seconds(&now)?;
+
     let mut parameters = vec![
         ("operation", Some(operation.clone())),
         ("from", Some(from.to_string())),
@@ -154,6 +155,7 @@ fn missing(node: &NodeHistory, (from, to): (f64, f64), zone: &TimeZone) -> Strin
         }
         (None, Some(_)) => String::new(),
     };
+
     if node.missing > 0 {
         text += &format!("{name}: its history lacks {}\n", counted(node.missing, "message"));
     }
@@ -164,16 +166,20 @@ fn row(point: &HistoryPoint, zone: &TimeZone, quantiles: usize) -> String {
     let from = shown(point.from_seconds, zone);
     let complete = point.completeness.map_or("?".to_owned(), percent);
     let mut text = format!("{from:<25} {:>11} {complete:>8}", point.count);
+
     for place in 0..quantiles {
         let found = point.quantiles.get(place).map(|found| found.value);
         text += &format!(" {:>10}", latency(found));
     }
+
     text += &format!(" {:>10}", latency(point.max));
+
     for over in &point.over {
         let uncertain =
             if over.uncertain > 0 { format!("+{}", over.uncertain) } else { String::new() };
         text += &format!(" {:>12}", format!("{}{uncertain}", over.over));
     }
+
     text + "\n"
 }
 

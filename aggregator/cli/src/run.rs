@@ -121,6 +121,7 @@ fn passed_on() -> std::io::Result<mpsc::UnboundedReceiver<Signal>> {
     let wanted = PASSED_ON.iter().filter(|signal| !is_ignored(**signal));
     let mut signals = SignalsInfo::<WithOrigin>::new(wanted.map(|signal| signal.as_raw()))?;
     let (sender, received) = mpsc::unbounded_channel();
+
     let pass_on = move || {
         for origin in signals.forever() {
             // A terminal interrupts the command too. A hangup may reach this process alone.
@@ -131,6 +132,7 @@ fn passed_on() -> std::io::Result<mpsc::UnboundedReceiver<Signal>> {
             }
         }
     };
+
     std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on)?;
     Ok(received)
 }
@@ -179,8 +181,10 @@ fn pairs(name: &str, more: &[String]) -> Result<Vec<Pair>> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         !text.is_empty() && text.len() <= LABEL_CHARS_MAX && text.chars().all(allowed)
     };
+
     run_name(name).map_err(|error| anyhow!("--name {name:?}: {error}"))?;
     let mut pairs = vec![(RUN_LABEL.to_owned(), name.to_owned())];
+
     for pair in more {
         let split = pair.split_once('=').filter(|(key, value)| is_valid(key) && is_valid(value));
         let (key, value) =
@@ -188,6 +192,7 @@ fn pairs(name: &str, more: &[String]) -> Result<Vec<Pair>> {
         ensure!(pairs.iter().all(|(other, _)| other != key), "label {key:?} is given twice");
         pairs.push((key.to_owned(), value.to_owned()));
     }
+
     Ok(pairs)
 }
 

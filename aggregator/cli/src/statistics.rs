@@ -53,6 +53,7 @@ fn lines(page: &StatisticsPage) -> String {
         age.map_or(String::new(), |age| format!(", stale: no data for {}", span(age.round())));
     let samples = counted(stats.count, "sample");
     let mut text = format!("{operation} of {scope}, {window}: {samples}{about}{old}\n");
+
     for (name, seconds) in [
         ("mean", stats.mean),
         ("std", stats.std),
@@ -67,6 +68,7 @@ fn lines(page: &StatisticsPage) -> String {
         let shown = seconds.map_or("-".to_owned(), span);
         text += &format!("{name:<4} {shown:>12}\n");
     }
+
     text
 }
 

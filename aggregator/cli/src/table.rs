@@ -15,6 +15,7 @@ const SHOWN: Window = Window::TenSeconds;
 pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let heading = ["OPERATION", "SCOPE", "P50", "P99", "BUDGET", "HEADROOM", "SAMPLES/s", "STATE"];
     let mut text = budget_line(heading);
+
     let own = |row: &OperationRow| {
         let of_row =
             |budget: &&BudgetRow| budget.operation == row.operation && budget.scope == row.scope;
@@ -22,19 +23,24 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         // Prefer the budget named like the operation: others may cover a part of it.
         of_row.clone().find(|budget| budget.budget == row.operation).or_else(|| of_row.next())
     };
+
     // The system's own operations come after all that jobs send.
     let of_jobs = summary.operations.iter().filter(|row| !row.own);
+
     for row in of_jobs.chain(summary.operations.iter().filter(|row| row.own)) {
         let rate = rate(summary, before, row);
         text.extend(operation_line(row, own(row), summary, rate));
     }
+
     let shown: Vec<_> = summary.operations.iter().filter_map(own).collect();
     let is_shown = |budget: &BudgetRow| shown.iter().any(|other| std::ptr::eq(*other, budget));
+
     for budget in summary.budgets.iter().filter(|budget| !is_shown(budget)) {
         let (limit, headroom, state) = budget_cells(budget, summary);
         let (name, scope) = (budget.budget.as_str(), scope(&budget.scope));
         text += &budget_line([name, scope, "-", "-", &limit, &headroom, "-", &state]);
     }
+
     text += &format!(
         "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}\n",
         "NODE",
@@ -48,6 +54,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         "UNACCOUNTED",
         "GAP"
     );
+
     for node in &summary.nodes {
         text += &format!(
             "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}\n",
@@ -63,6 +70,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
             node.gap_samples
         );
     }
+
     text + &samples_line(summary) + &ledger_line(summary)
 }
 
@@ -76,17 +84,21 @@ fn samples_line(summary: &Summary) -> String {
 fn ledger_line(summary: &Summary) -> String {
     let Ledger { recorded, merged, held, unaccounted, unread, surplus, lost, .. } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
+
     let mut line = format!(
         "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
          unaccounted {unaccounted} + unread {unread}"
     );
+
     if *surplus > 0 {
         line += &format!(" - surplus {surplus}");
     }
+
     if !lost.is_empty() {
         let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         line += &format!("; lost: {}", reasons.join(", "));
     }
+
     line + &crashes(&summary.ledger) + "\n"
 }
 
@@ -159,10 +171,12 @@ fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, Strin
     let limit = format!("{} <= {}", quantile(budget.quantile), latency(Some(budget.limit_ns)));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
     let value_ns = budget.value_ns.filter(|_| !budget.freshness.stale);
+
     let headroom = value_ns.map_or_else(
         || "-".to_owned(),
         |value| sign.to_owned() + &percent(1.0 - ratio(value, budget.limit_ns)),
     );
+
     let age = budget.freshness.age_seconds(summary.at_seconds);
     let state = match (budget.alert, budget.verdict) {
         (AlertState::Firing, _) => "FIRING",
@@ -174,6 +188,7 @@ fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, Strin
         (_, Verdict::Within) => "within",
         (_, Verdict::Uncertain) => "uncertain, its bucket spans the limit",
     };
+
     let is_old = budget.freshness.stale || budget.verdict == Verdict::NoData;
     let old = age.filter(|_| is_old).map(|age| format!(", no data for {}", span(age.round())));
     let late =

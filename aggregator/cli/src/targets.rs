@@ -182,6 +182,7 @@ async fn page_and_text<P: DeserializeOwned>(api: &Api, path: &str) -> Result<(P,
 /// aggregator rejects them and names the character.
 pub(crate) fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]) -> String {
     let given = parameters.iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+
     let escaped = |value: &str| {
         let mut text = String::new();
         for byte in value.bytes() {
@@ -191,8 +192,10 @@ pub(crate) fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]
                 text += &format!("%{byte:02X}");
             }
         }
+
         text
     };
+
     let pairs: Vec<String> =
         given.map(|(key, value)| format!("{key}={}", escaped(value))).collect();
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }

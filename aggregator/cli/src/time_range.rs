@@ -39,6 +39,7 @@ impl TimeRange {
                 )
             })
         };
+
         let to = self.to.as_deref().map_or(Ok(now.timestamp()), |text| read("--to", text))?;
         let from = match (&self.from, &self.last) {
             (Some(text), _) => read("--from", text)?,
@@ -50,6 +51,7 @@ impl TimeRange {
                 to.checked_sub(span).with_context(|| format!("--last {last:?} is too long"))?
             }
         };
+
         Ok((seconds(from), seconds(to)))
     }
 }
@@ -75,10 +77,12 @@ fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Some(back) = text.strip_prefix("now-") {
         return now.timestamp().checked_sub(humantime::parse_duration(back).ok()?).ok();
     }
+
     if let Ok(at) = text.parse::<f64>() {
         let nanos = std::time::Duration::try_from_secs_f64(at).ok()?;
         return Timestamp::UNIX_EPOCH.checked_add(nanos).ok();
     }
+
     if let Ok(at) = text.parse::<Zoned>() {
         return Some(at.timestamp());
     }

@@ -103,6 +103,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let token = dir.join("token");
     write_secret(&token, &KeyPair::new_user().seed()?)?;
+
     let options = StackOptions {
         nodes: args.nodes.into(),
         servers: args.cluster.into(),
@@ -114,12 +115,15 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     };
 
     print_advisories();
+
     let broker = match args.cluster {
         1 => "a broker".to_owned(),
         servers => format!("a cluster of {servers} brokers"),
     };
+
     let nodes = counted(args.nodes.into(), "node");
     eprintln!("starting {broker}, an aggregator and {nodes}, each with a job");
+
     let mut stack = tokio::select! {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
@@ -128,6 +132,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     eprint!("{}", listeners(&stack, &token)?);
     let watch = Stopwatch::start();
     watch_mesh(args, &mut stack, &mut signals, &watch).await?;
+
     // The draining future owns the mesh: dropped, it kills every process.
     tokio::select! {
         finished = finish(args, stack, &watch) => finished,
@@ -141,16 +146,19 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
 fn listeners(stack: &Stack, token: &Path) -> Result<String> {
     let (url, token) = (stack.api().url(), token.display());
     let program = std::env::current_exe().context("the path of this program is unknown")?;
+
     let mut text = format!(
         "running:\n  \
          page    {url} (/metrics for Prometheus, /api/v1 for scripts)\n  \
          broker  {}\n",
         stack.broker_url()
     );
+
     for station in stack.stations() {
         let (name, udp, socket) = (&station.name, station.udp()?, station.socket.display());
         text += &format!("  {name}  UDP {udp}, socket {socket}\n");
     }
+
     text += &format!(
         "  off     UDP 127.0.0.1:8125, OTLP, stream sockets of Rust clients\n\
          {SAMPLE}{}\n\
@@ -158,6 +166,7 @@ fn listeners(stack: &Stack, token: &Path) -> Result<String> {
         sample(stack)?,
         program.display()
     );
+
     Ok(text)
 }
 
@@ -178,6 +187,7 @@ async fn watch_mesh(
     if !args.json && !args.no_top && top::is_terminal() {
         let api = stack.api().clone();
         let hint = format!("{SAMPLE}{}", sample(stack)?);
+
         return top::watch(&[api], Some(hint), signals, || {
             stack.check_all_alive()?;
             let is_over = end.is_some_and(|end| end.has_passed());
@@ -185,8 +195,10 @@ async fn watch_mesh(
         })
         .await;
     }
+
     let live = !args.json && std::io::stdout().is_terminal();
     let mut screen = Screen::new(live);
+
     while end.is_none_or(|end| !end.has_passed()) {
         let pause = end.map_or(POLL_EVERY, |end| POLL_EVERY.min(end.remaining()));
         tokio::select! {
@@ -196,6 +208,7 @@ async fn watch_mesh(
         stack.check_all_alive()?;
         screen.draw_when_due(stack, watch).await;
     }
+
     Ok(())
 }
 
@@ -235,6 +248,7 @@ impl Screen {
         let seconds = watch.elapsed().as_secs();
         let table = table(&summary, self.before.as_ref());
         self.before = Some(summary);
+
         if self.live {
             let url = stack.api().url();
             let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and stops");
@@ -252,6 +266,7 @@ async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Ex
     let seconds = watch.elapsed().as_secs_f64();
     let summary = stack.drain().await?;
     let mut raw = BTreeMap::new();
+
     for station in stack.stations() {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for (operation, _) in station.raw_samples()? {
@@ -259,14 +274,17 @@ async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Ex
         }
         raw.insert(station.name.clone(), counts);
     }
+
     stack.end().await?;
     let report = Report::new(seconds, &summary, raw);
     eprintln!("{}", report.words());
+
     if args.json {
         let json =
             serde_json::to_string_pretty(&report).context("cannot write the report as JSON")?;
         print_line(json);
     }
+
     if let Some(dir) = &args.dir {
         eprintln!("logs, raw samples and streams are in {}", dir.display());
     }

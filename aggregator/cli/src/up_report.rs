@@ -52,7 +52,9 @@ impl Report {
             .into_iter()
             .map(|(node, raw)| (node, NodeReport { raw, ..NodeReport::default() }))
             .collect();
+
         let (mut fleet, mut ledger) = (BTreeMap::new(), Ledger::default());
+
         for row in &summary.operations {
             let operations = match &row.scope {
                 Scope::Fleet => &mut fleet,
@@ -60,10 +62,12 @@ impl Report {
             };
             operations.insert(row.operation.clone(), row.total.clone());
         }
+
         for row in &summary.nodes {
             ledger.add(&row.ledger);
             nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
         }
+
         for node in nodes.values_mut() {
             node.elsewhere = node.beyond_raw();
         }
@@ -80,27 +84,32 @@ impl Report {
             let Ledger { recorded, merged, held, unaccounted, unread, lost, .. } = &node.ledger;
             let lost: u64 = lost.values().sum();
             let raw: u64 = node.raw.values().sum();
+
             text += &format!(
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
                  unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the rest are \
                  samples of the node itself{}\n",
                 crashes(&node.ledger)
             );
+
             if node.elsewhere > 0 {
                 let others = counted(node.elsewhere, "sample");
                 text += &format!("{name}: {others} came from other programs\n");
             }
         }
+
         for Notification { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
             let late = span(late_seconds.round());
             text += &format!("{key} {state}, reported {late} late\n");
         }
+
         let verdict = if self.accounted {
             "every sample is accounted for"
         } else {
             "SAMPLES ARE NOT ACCOUNTED FOR"
         };
+
         text + verdict
     }
 }

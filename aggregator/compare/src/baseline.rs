@@ -119,16 +119,20 @@ pub fn read(text: &str) -> Result<Side, BaselineError> {
     }
     let file: File = serde_json::from_str(text)?;
     let mut side = Side::default();
+
     for (name, recorded) in file.operations {
         let name = Operation::new(name).map_err(serde_json::Error::custom)?;
         let mut measured = Measured::new(recorded.layout);
+
         for slot in recorded.slots {
             let samples = samples(&name, &slot.buckets)?;
             let RecordedSlot { node, start_ns, length_ns, .. } = slot;
             measured.slots.push(Slot { node, start_ns, length_ns, samples });
         }
+
         side.operations.insert(name, measured);
     }
+
     Ok(side)
 }
 
@@ -136,10 +140,12 @@ fn samples(operation: &Operation, buckets: &[(usize, u64)]) -> Result<Packed, Ba
     let mut histogram = Histogram::default();
     for (bucket, samples) in buckets {
         let (bucket, samples) = (*bucket, *samples);
+
         let refuse = |fix| {
             let operation = operation.clone();
             Err(BaselineError::Bucket { operation, bucket, samples, fix })
         };
+
         if bucket >= layout::LEN {
             return refuse("buckets end before an hour");
         }
@@ -148,6 +154,7 @@ fn samples(operation: &Operation, buckets: &[(usize, u64)]) -> Result<Packed, Ba
         }
         histogram.record_n(layout::highest(bucket), samples);
     }
+
     Ok(Packed::from(&histogram))
 }
 

@@ -98,10 +98,12 @@ fn are_dependent(nodes: &[BTreeMap<u64, Packed>], slot_ns: u64) -> bool {
     }
     let all: Vec<&Packed> = nodes.iter().flat_map(BTreeMap::values).collect();
     let all = Packed::united(&all);
+
     WATCHED.iter().any(|quantile| {
         let influence = Influence::of(&all, *quantile);
         let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
         let mut squares = 0.0;
+
         for node in nodes {
             let values: Vec<f64> = node.values().map(|slot| influence.value(slot)).collect();
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -110,6 +112,7 @@ fn are_dependent(nodes: &[BTreeMap<u64, Packed>], slot_ns: u64) -> bool {
                 squares += (value - mean).powi(2);
             }
         }
+
         let ratio =
             sums.values().map(|sum| sum * sum).sum::<f64>() / squares.max(f64::MIN_POSITIVE);
         ratio > 1.0 + TOGETHER_MIN * (2.0 / sums.len() as f64).sqrt()
@@ -164,6 +167,7 @@ fn above(samples: &Packed, threshold: usize) -> f64 {
 fn blocks_of(series: &[Vec<Packed>], wanted: f64, len: usize) -> (usize, Vec<Packed>) {
     let longest = len / BLOCKS_MIN;
     let least = len.div_ceil(BLOCKS_MAX);
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

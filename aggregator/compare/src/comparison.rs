@@ -132,6 +132,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
         a.operations.keys().chain(b.operations.keys()).filter(chosen).collect();
     let pair = |name: &Operation| (a.operations.get(name), b.operations.get(name));
     let together = names.iter().filter(|name| matches!(pair(name), (Some(_), Some(_)))).count();
+
     let compared = |name: &Operation| {
         let limit_ns = options.limits.get(name).copied();
         match pair(name) {
@@ -139,8 +140,10 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
             (a, b) => one_sided(a, b),
         }
     };
+
     let operations: BTreeMap<_, _> =
         names.into_iter().map(|name| (name.clone(), compared(name))).collect();
+
     Comparison {
         verdict: Verdict::of_all(operations.values().map(|compared| compared.verdict)),
         confidence: interval::CONFIDENCE,
@@ -181,6 +184,7 @@ fn both(
         );
         return extents(without(Verdict::NotComparable, reason));
     }
+
     let blocks = blocks("A", a).and_then(|one| Ok((one, blocks("B", b)?)));
     match blocks {
         Ok((one, other)) => {
@@ -207,6 +211,7 @@ fn blocks(side: &str, measured: &Measured) -> Result<Blocks, String> {
         let samples = counted(samples, "sample");
         return Err(format!("{side} has {samples}, fewer than {SAMPLES_MIN}"));
     }
+
     Blocks::of(&measured.slots).map_err(|error| match error {
         TooShort::Slots(slots) => format!(
             "{side} has {}, fewer than {BLOCKS_MIN}; record shorter intervals or for longer",

@@ -35,10 +35,12 @@ impl Correlation {
         let correlations: Vec<f64> =
             (1..=lags).map(|lag| covariance(&centred, lag) / variance).collect();
         let window = 2 * last_significant(&correlations, slots).max(1);
+
         let weighted = (1..).zip(&correlations).take(window).map(|(lag, correlation)| {
             let lag = lag as f64;
             (lag, flat_top(lag / window as f64) * correlation)
         });
+
         let (long_run, slope) = weighted.fold((1.0, 0.0), |(long_run, slope), (lag, weight)| {
             (long_run + 2.0 * weight, slope + 2.0 * lag * weight)
         });

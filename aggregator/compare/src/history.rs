@@ -194,6 +194,7 @@ pub fn operations_of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec
     let runs = || groups().filter(|group| group.values != [OVERFLOW]);
     let of_run = runs().filter(|group| group.values == [run]);
     let found: Vec<&str> = of_run.map(|group| group.operation.as_str()).collect();
+
     if found.is_empty() {
         let names = runs().filter_map(|group| group.values.first());
         let mut names: Vec<String> = names.cloned().collect();
@@ -202,6 +203,7 @@ pub fn operations_of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec
         let others = if runs().eq(groups()) { Others::None } else { Others::Kept };
         return Err(NoSide::Unknown { run: run.to_owned(), known: names, others });
     }
+
     Ok(found)
 }
 

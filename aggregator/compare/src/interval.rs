@@ -35,6 +35,7 @@ pub(crate) fn intervals(a: &Estimates, b: &Estimates, operations: usize) -> Vec<
     let within = [Draw::WithinOne(ratio), Draw::WithinOther(1.0 / ratio)];
     let floors =
         within.map(|draw| (draw, self::critical(&pairs, draw, FLOOR_CONFIDENCE, operations)));
+
     let interval = |pair: &Pair| {
         let shift = pair.other.value - pair.one.value;
         let half = pair.bound(Draw::Between, critical, a.blocks, b.blocks);
@@ -44,6 +45,7 @@ pub(crate) fn intervals(a: &Estimates, b: &Estimates, operations: usize) -> Vec<
             .fold(0.0, f64::max);
         Interval { shift, low: shift - half, high: shift + half, floor }
     };
+
     pairs.iter().map(|pair| pair.is_judged().then(|| interval(pair))).collect()
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn upper_tail(z: f64) -> f64 {
         1.000_023_68,
         -1.265_512_23,
     ];
+
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.5 * x);
     let sum = TERMS.iter().fold(0.0, |sum, term| sum * t + term);

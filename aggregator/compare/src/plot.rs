@@ -37,6 +37,7 @@ pub fn svg(comparison: &Comparison, a: &Side, b: &Side) -> String {
     let drawn: Vec<_> = drawn.take(OPERATIONS_MAX).collect();
     let height = TOP + (drawn.len() * 2) as f64 * (PANEL + GAP);
     let verdict = comparison.verdict.words();
+
     let text = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) } role="img"
             aria-labelledby="title description" {
@@ -50,6 +51,7 @@ pub fn svg(comparison: &Comparison, a: &Side, b: &Side) -> String {
             }
         }
     };
+
     text.into_string() + "\n"
 }
 
@@ -67,11 +69,13 @@ fn description(drawn: &[(&Operation, &Compared)]) -> String {
 
 fn distributions(name: &Operation, compared: &Compared, sides: [&Side; 2], top: f64) -> Markup {
     let heading = format!("{name}: {}", compared.verdict.words());
+
     let sides = sides.map(|side| {
         let slots = side.operations.get(name.as_str()).map(|of| of.slots.as_slice());
         let parts = slots.unwrap_or_default().iter().map(|slot| &slot.samples);
         Packed::united(&parts.collect::<Vec<_>>())
     });
+
     let ends = |quantile| sides.iter().filter_map(move |side| value_at(side, quantile));
     let low = ends(0.001).fold(f64::INFINITY, f64::min);
     let axis = LogAxis::new(low, ends(0.9995).fold(0.0, f64::max), (LEFT, WIDTH - RIGHT));
@@ -79,12 +83,15 @@ fn distributions(name: &Operation, compared: &Compared, sides: [&Side; 2], top: 
     let densities = sides.each_ref().map(|side| axis.density(side));
     let shares = densities.iter().flatten().map(|bar| bar.1);
     let most = shares.fold(f64::MIN_POSITIVE, f64::max);
+
     html! {
         (label("title", (LEFT, top - 12.0), "start", &heading))
+
         @for (x, words) in axis.ticks(TICKS) {
             (line("grid", (x, top), (x, bottom)))
             (label("tick", (x, bottom + 16.0), "middle", &words))
         }
+
         (line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom)))
         @for (class, density) in ["a", "b"].into_iter().zip(&densities) {
             (polyline(class, density.iter().map(|(x, n)| (*x, top + PANEL * (1.0 - n / most)))))
@@ -112,18 +119,22 @@ fn shifts(compared: &Compared, top: f64) -> Markup {
     let each = (WIDTH - LEFT - RIGHT) / shown.len().max(1) as f64;
     let middle = |at: usize| LEFT + (at as f64 + 0.5) * each;
     let words = "line: interval; grey: noise floor of a side with itself";
+
     html! {
         (label("title", (LEFT, top - 12.0), "start", "shift from A to B"))
+
         @for share in [-most, -0.5 * most, 0.0, 0.5 * most, most] {
             @let class = if share == 0.0 { "axis" } else { "grid" };
             (line(class, (LEFT, y(share)), (WIDTH - RIGHT, y(share))))
             (label("tick", (LEFT - 8.0, y(share) + 4.0), "end", &percent(share)))
         }
+
         @for (at, shift) in shown.into_iter().enumerate() {
             (shift_mark(shift, middle(at), each * 0.4, &y))
             @let name = quantile(shift.quantile);
             (label("tick", (middle(at), top + PANEL + 16.0), "middle", &name))
         }
+
         (label("tick", (WIDTH - RIGHT, top + PANEL + 34.0), "end", words))
     }
 }

@@ -73,6 +73,7 @@ impl Counted {
         let mut values = self.plain(samples);
         let mut rng = SplitMix64(seed);
         let mut weights = vec![0.0; blocks];
+
         for _ in 0..RESAMPLES {
             weights.fill(0.0);
             (0..blocks).for_each(|_| weights[drawn(blocks, rng.bits())] += 1.0);
@@ -80,7 +81,9 @@ impl Counted {
                 estimate.deviations.push((value - estimate.value) * self.scale);
             }
         }
+
         values.iter_mut().for_each(|estimate| estimate.spread = spread(&estimate.deviations));
+
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -95,18 +98,21 @@ impl Counted {
             let deviations = Vec::with_capacity(RESAMPLES);
             Estimate { value, uncertainty, deviations, spread: 0.0, beyond, shown_ns }
         };
+
         let buckets = self.rows.quantiles(&vec![1.0; self.rows.len()], &QUANTILES);
         let quantiles = QUANTILES.iter().zip(buckets).map(|(quantile, bucket)| {
             let beyond = quantile.min(1.0 - quantile) * samples;
             let shown_ns = highest(bucket).min(self.max_ns);
             estimate(middle(bucket).ln(), uncertainty(bucket), beyond, shown_ns)
         });
+
         let share = self.over.as_ref().map(|over| {
             let sum = |of: fn(&Over) -> u64| over.iter().map(|over| of(over) as f64).sum::<f64>();
             let (over, uncertain) = (sum(|over| over.over), sum(|over| over.uncertain));
             let half = 0.5 * uncertain;
             estimate((over + half) / samples, half / samples, over + half, 0)
         });
+
         quantiles.chain(share).collect()
     }
 

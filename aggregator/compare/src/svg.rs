@@ -41,16 +41,19 @@ impl LogAxis {
     /// At most this many ticks, with their places and words.
     pub fn ticks(&self, most: usize) -> Vec<(f64, String)> {
         let (low, high) = self.decades;
+
         let inside = |steps: &[f64]| -> Vec<f64> {
             let all = POWERS.flat_map(|power| steps.iter().map(move |n| n * 10_f64.powi(power)));
             all.filter(|ns| (low..=high).contains(&ns.log10())).collect()
         };
+
         let fitting = TICKS.iter().map(|steps| inside(steps)).find(|found| found.len() <= most);
         let found = fitting.unwrap_or_else(|| {
             let all = inside(TICKS[TICKS.len() - 1]);
             let skip = all.len().div_ceil(most.max(1));
             all.into_iter().step_by(skip).collect()
         });
+
         // An axis within one step shows its ends.
         let ends = || vec![10_f64.powf(low), 10_f64.powf(high)];
         let shown = if found.len() < 2 { ends() } else { found };
@@ -64,6 +67,7 @@ impl LogAxis {
         let mut bars = vec![0.0; BARS];
         let count = samples.exact().count.max(1) as f64;
         let bar = |ns: u64| ((ns.max(1) as f64).log10() - low) / (high - low) * BARS as f64;
+
         for (index, n) in samples.buckets() {
             let (from, to) = (bar(layout::lowest(index)), bar(layout::highest(index) + 1));
             for (at, share) in bars.iter_mut().enumerate() {
@@ -71,6 +75,7 @@ impl LogAxis {
                 *share += covered.max(0.0) / (to - from) * n as f64 / count;
             }
         }
+
         let (begin, end) = self.places;
         let middle = |at: usize| begin + (at as f64 + 0.5) / BARS as f64 * (end - begin);
         bars.into_iter().enumerate().map(|(at, share)| (middle(at), share)).collect()

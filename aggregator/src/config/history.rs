@@ -66,24 +66,29 @@ impl HistorySettings {
             return Err("history.path needs state.path: set that too, or --state".to_owned());
         }
         let mut longest = 0;
+
         for (resolution, days, mib) in self.tiers() {
             let name = resolution.as_str();
             if !(1..=DAYS_MAX).contains(&days) {
                 return Err(format!("history.days_{name} is {days}; it must be 1 to {DAYS_MAX}"));
             }
+
             if !(MIB_MIN..=MIB_MAX).contains(&mib) {
                 return Err(format!(
                     "history.mib_max_{name} is {mib}; it must be {MIB_MIN} to {MIB_MAX}"
                 ));
             }
+
             if days < longest {
                 return Err(format!(
                     "history.days_{name} is {days}; it must be at least the {longest} of the finer \
                      slots"
                 ));
             }
+
             longest = days;
         }
+
         self.path.as_deref().map_or(Ok(()), |path| directory::check_parent("history.path", path))
     }
 

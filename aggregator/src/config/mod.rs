@@ -274,6 +274,7 @@ impl Config {
                 "decode_threads is {threads}; it must be 1 to {DECODE_THREADS_MAX}"
             ));
         }
+
         self.bus.check(&self.mesh)?;
         self.http.check()?;
         self.log.check()?;
@@ -358,6 +359,7 @@ impl Config {
             shards,
             log,
         } = self;
+
         let sections = [
             ("mesh", *mesh == other.mesh),
             ("decode_threads", *decode_threads == other.decode_threads),
@@ -374,6 +376,7 @@ impl Config {
             ("shards", *shards == other.shards),
             ("log", *log == other.log),
         ];
+
         sections.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
 }

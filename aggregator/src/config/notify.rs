@@ -122,6 +122,7 @@ impl<'de> Deserialize<'de> for Alertmanagers {
                     }
                     one
                 });
+
                 Ok(Alertmanagers(named.collect()))
             }
 

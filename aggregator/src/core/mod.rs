@@ -97,10 +97,12 @@ impl Core {
         let is_whole = checkpoint.is_whole();
         let (nodes, pools, rest) = checkpoint.into_parts();
         let durable = if is_whole { Durable::restored(pools.clone()) } else { Durable::default() };
+
         let Some(rest) = rest else {
             let fleet = Fleet::restore(&rules, nodes, pools, None);
             return Self { durable, fleet, ..Self::with_rules(mesh, rules, now) };
         };
+
         let judged_at = rest.evaluator.judged_at;
         Self {
             ingest: Ingest::restore(now, rest.ingest, judged_at.unwrap_or(rest.at)),
@@ -258,10 +260,12 @@ impl Core {
         for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at.mono, samples);
         }
+
         if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
             let (operations, rollups) = (self.fleet.operations(), self.fleet.rollups());
             self.history.on_merged(&merged, Known { operations, rollups });
         }
+
         if let Some(shard) = &mut self.shard
             && !shard.is_reported(lane, stream_seq)
         {
@@ -306,6 +310,7 @@ impl Core {
             return None;
         }
         self.on_clock_jump(now);
+
         // The past is read as it was: a node long gone may still have messages to come.
         if self.ingest.is_ready() {
             let expired = self.fleet.expire(now.wall);
@@ -321,6 +326,7 @@ impl Core {
             self.is_evaluating = true;
             return Some(self.evaluation(now.wall, Duration::ZERO));
         }
+
         None
     }
 
@@ -506,10 +512,12 @@ impl Core {
         let history = self.history.take(now, positions);
         let is_owed = self.durable.needs_alerts_record() || self.alerting.has_changed();
         let alerts = is_owed.then(|| self.alerting.record(now));
+
         let budgets = self.durable.needs_budgets_record(now).then(|| {
             let (budgets, operations) = (&self.evaluator.rules().budgets, self.fleet.operations());
             BudgetsRecord::of(self.mesh.clone(), now, budgets, operations)
         });
+
         let fleet = self.fleet.checkpoint(self.durable.everything);
 
         let rest = Rest {
@@ -523,6 +531,7 @@ impl Core {
             runs: self.runs.checkpoint(),
             shard: self.shard.as_mut().map(|shard| shard.stored(now)),
         };
+
         Some(self.durable.on_taken(Changes {
             everything: fleet.everything,
             read_up_to: self.ingest.read_up_to(),

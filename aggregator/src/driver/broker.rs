@@ -81,6 +81,7 @@ impl Broker {
             | BusEvent::Refused { .. }
             | BusEvent::Denied { .. } => {}
         }
+
         self.faults.on_event(event);
         core.on_bus_event(now, event);
     }
@@ -92,7 +93,9 @@ impl Broker {
             Some(_) if self.unresponsive => "no answer",
             Some(_) => return self.absence.on_present(),
         };
+
         self.absence.on_absent(now);
+
         if let Some(unreachable) = self.absence.on_deadline(now) {
             let (url, unreachable_s) = (&self.url, unreachable.as_secs());
             tracing::warn!(

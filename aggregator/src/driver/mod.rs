@@ -123,6 +123,7 @@ pub async fn run(
     supervisor: Supervisor,
 ) -> Result<Exit, StartError> {
     rule_reload::log_advice(&config.advice(&rules));
+
     let (config, owned) = match config.shards.view() {
         View::Whole => (config.clone(), None),
         View::Above => (config.of_above()?, None),
@@ -131,6 +132,7 @@ pub async fn run(
             None => return Ok(Exit::Success),
         },
     };
+
     let mut driver = Driver::start(&config, rules, watch, (supervisor, owned)).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
@@ -176,10 +178,12 @@ impl Driver {
             core.share_silences(issuer.name.clone());
             SharedSilences::new(config.mesh.clone(), broker.bus.messenger())
         });
+
         let shard = owned.zip(core.shard()).map(|(owned, shard)| {
             ShardLink::new(owned.bus, owned.lease, shard, owned.reports.number)
         });
         let notifier = Notifier::start(endpoints, &supervisor);
+
         Ok(Self {
             mesh: config.mesh.clone(),
             lanes: Lanes::open(
@@ -220,6 +224,7 @@ impl Driver {
         let order = self.core.lane_order();
         // What is not read stays in the streams.
         let is_full = self.core.shard().is_some_and(Shard::is_full);
+
         // In this order, so that a flood of messages delays neither deadlines nor queries.
         tokio::select! {
             biased;
@@ -246,6 +251,7 @@ impl Driver {
                 None => self.fail("the reader of a lane"),
             },
         }
+
         let now = self.clock.now();
         self.service_manager.on_turn(now.mono);
         self.rules.on_deadline(&mut self.core, now);
@@ -283,10 +289,12 @@ impl Driver {
         if let Some(shard) = self.shard {
             shard.end().await;
         }
+
         // A broker that does not answer is not waited for: its streams hold what counts.
         if tokio::time::timeout(CLOSE_WAIT, self.broker.close()).await.is_err() {
             tracing::warn!("broker connection not closed in time");
         }
+
         // HTTP clients get 503 from here on.
         drop(self.queries);
         self.rules.end().await;
@@ -299,6 +307,7 @@ impl Driver {
         let more_confirmations = self.checkpointer.has_unconfirmed();
         let shard = self.shard.as_ref().zip(self.core.shard());
         let shard = shard.map(|(link, shard)| link.deadline(shard, self.clock.now()));
+
         let optional = [
             self.confirmations.deadline(more_confirmations),
             self.rules.deadline(),
@@ -309,6 +318,7 @@ impl Driver {
             self.ends_at,
             shard,
         ];
+
         optional.into_iter().flatten().fold(self.core.next_deadline(), Mono::min)
     }
 
@@ -352,6 +362,7 @@ impl Driver {
     fn on_shard(&mut self, event: ShardEvent) {
         let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard_mut()) else { return };
         let now = self.clock.now();
+
         match event {
             ShardEvent::Attempt(outcome) => {
                 if !link.on_outcome(shard, now.mono, outcome) {
@@ -423,12 +434,14 @@ impl Driver {
             link.hold(report, stored);
             stored = link.release(shard);
         }
+
         self.confirmations.offer(stored);
         if !self.broker.is_connected() {
             return self.confirmations.discard();
         }
         let (bus, mesh) = (&self.broker.bus, &self.mesh);
         let common = self.core.common_terms();
+
         self.confirmations.send_batch(now, &common, &mut self.issuer, |node, payload| {
             let subject = confirm_subject(mesh, node);
             bus.publish_unacknowledged(UnacknowledgedMessage {
@@ -456,6 +469,7 @@ impl Driver {
                 "two nodes send under one name; change `name` in the settings of one of them"
             );
         }
+
         let unmatched = self.core.next_unmatched();
         if !unmatched.is_empty() {
             let budgets = unmatched.iter().map(RuleName::as_str).collect::<Vec<_>>().join(", ");
@@ -464,6 +478,7 @@ impl Driver {
                 "budgets match no sample; check their operation, labels and node_labels"
             );
         }
+
         let insufficient = self.core.next_insufficient();
         if !insufficient.is_empty() {
             let budgets = insufficient.iter().map(RuleName::as_str).collect::<Vec<_>>().join(", ");
@@ -628,11 +643,13 @@ fn restore(
 ) -> Result<(Checkpointer, Core), StartError> {
     let mesh = config.mesh.clone();
     let history = config.history.path.as_deref();
+
     let files = StateFiles {
         state: config.state.path.as_deref(),
         history: history.map(|path| (path, config.history.bounds())),
         confirms_memory: config.confirm.without_state,
     };
+
     if let Some(owned) = owned {
         standby::set_aside_former(config, owned)?;
     }
@@ -640,10 +657,12 @@ fn restore(
     let opened = Checkpointer::open(&files, &mesh, now.wall).map_err(|error| error.to_string())?;
     let OpenedState { checkpointer, checkpoint, alerts, budgets, history } = opened;
     let stored_shard = checkpoint.as_ref().and_then(|of| of.shard().cloned());
+
     let mut core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
     };
+
     if let Some(record) = alerts {
         core = core.with_alerts(record);
     }
@@ -661,6 +680,7 @@ fn restore(
         standby::note_incarnation(config, shard.incarnation)?;
         core = core.reporting(shard);
     }
+
     Ok((checkpointer, core))
 }
 

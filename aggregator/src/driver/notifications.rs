@@ -98,31 +98,37 @@ fn publish_changes(core: &mut Core, bus: &Bus, now: Mono, changes: &mut ChangeLo
         if !again && changes.admits(&notification.key.scope) {
             log(&notification);
         }
+
         let Some(payload) = payload(&notification) else {
             core.notifications().on_refused(token);
             continue;
         };
+
         let key = &notification.key;
         let message_id =
             format!("{}-{}-{}-{}", key.rule, key.scope, notification.at_seconds, token)
                 .replace(' ', "-");
         let subject = alert_subject(&notification.mesh, &key.rule);
         let (ticket, headers) = (Ticket(token), Vec::new());
+
         if bus.try_publish(Publish { ticket, subject, message_id, headers, payload }).is_err() {
             // It is due again when its acknowledgement is overdue.
             return;
         }
     }
+
     publish_events(core, bus, now);
 }
 
 fn publish_events(core: &mut Core, bus: &Bus, now: Mono) {
     while let Some((token, event)) = core.notifications().next_event_due(now) {
         let name = LatencyHigh::NAME;
+
         let Ok(payload) = serde_json::to_vec(&event) else {
             core.notifications().on_refused(token);
             continue;
         };
+
         let key = &event.key;
         let message_id = format!("{name}-{}-{}-{}", key.rule, event.at_seconds, token);
         let subject = event_subject(&event.mesh, name);
@@ -181,6 +187,7 @@ fn log(notification: &Notification) {
     let share_of_slow = worst.map(|worst| worst.share_of_slow);
     let over_ratio = worst.map(|worst| worst.over_ratio);
     let worst = worst.map(|worst| worst.node.as_str());
+
     macro_rules! log_change {
         ($level:ident) => {
             tracing::$level!(
@@ -201,6 +208,7 @@ fn log(notification: &Notification) {
             )
         };
     }
+
     match state {
         AlertState::Resolved | AlertState::Inactive => log_change!(info),
         _ => log_change!(warn),

@@ -23,6 +23,7 @@ pub(super) fn log(order: &AlertCommand, done: &CommandResult) {
             let node = matches.node.clone().map(String::from);
             let operation = matches.operation.clone().map(String::from);
             let severity = matches.severity.map(plimsoll_schemas::rule::Severity::as_str);
+
             tracing::info!(
                 id, rule, node, operation, severity, by, comment, %until,
                 "alerts silenced"

@@ -65,6 +65,7 @@ impl RuleReload {
     fn apply(&mut self, core: &mut Core, now: Now, found: Found) {
         let Found { requested, rules, rollups, advice, restart } = found;
         self.log_restart(requested, restart);
+
         match rules {
             Ok(rules) => {
                 let rules = rules.within(self.scopes);
@@ -96,6 +97,7 @@ impl RuleReload {
             "firing rules are no longer in the files: their alerts end soon unless the rules \
              return; SIGHUP ends them at once"
         );
+
         true
     }
 
@@ -109,6 +111,7 @@ impl RuleReload {
     ) {
         self.stats.loaded_at = now.wall;
         let was_invalid = self.stats.error.take().is_some();
+
         if rules == *core.rules() {
             self.stats.unchanged += 1;
             if requested || was_invalid {
@@ -116,6 +119,7 @@ impl RuleReload {
             }
             return;
         }
+
         self.stats.loaded += 1;
         let (budgets, thresholds) = (rules.budgets.len(), rules.thresholds.len());
         core.reload(now, rules);

@@ -105,18 +105,22 @@ impl ShardLink {
         let (events, events_in) = mpsc::channel(SHARD_EVENTS_MAX);
         let mut listener = bus.listen(confirm_subject(&identity.above, &identity.name));
         let passed_on = events.clone();
+
         let confirmations = tokio::spawn(async move {
             while let Some(message) = listener.next().await {
                 // The driver is gone, or busy: the next one confirms as much.
                 let _full = passed_on.try_send(ShardEvent::Confirmation(message.payload));
             }
         });
+
         let (mut lost, passed_on) = (lease.losses(), events.clone());
+
         let watch = tokio::spawn(async move {
             let why = lost.lost().await;
             // The driver is gone.
             let _closed = passed_on.send(ShardEvent::LeaseLost(format!("{why:?}"))).await;
         });
+
         let reports = Reports {
             messenger: bus.messenger(),
             incarnation: shard.incarnation,
@@ -127,6 +131,7 @@ impl ShardLink {
             not_before: Mono(0),
             failed: 0,
         };
+
         let held = Held::default();
         Self { reports, events: events_in, lease, held, confirmations, watch, _bus: bus }
     }
@@ -200,15 +205,18 @@ impl Reports {
         let Some((seq, payload)) = next else { return };
         let identity = &self.identity;
         let (incarnation, after) = (self.incarnation, self.after);
+
         let message = ConditionalMessage {
             subject: identity.subject().to_string(),
             message_id: format!("{}-{incarnation}-{seq}", identity.name),
             headers: Vec::new(),
             payload,
         };
+
         let (messenger, identity) = (self.messenger.clone(), identity.clone());
         let events = self.events.clone();
         self.is_trying = true;
+
         tokio::spawn(async move {
             let outcome = match messenger.publish_after(message, after).await {
                 Ok(number) => Outcome::Sent { seq, number },
@@ -225,6 +233,7 @@ impl Reports {
 
     fn on_outcome(&mut self, shard: &mut Shard, now: Mono, outcome: Outcome) -> bool {
         self.is_trying = false;
+
         match outcome {
             Outcome::Sent { seq, number } => {
                 shard.on_sent(seq);
@@ -247,6 +256,7 @@ impl Reports {
                 self.not_before = now.plus(SHARD_RETRY_PAUSE);
             }
         }
+
         true
     }
 }
@@ -263,11 +273,13 @@ async fn newest(
         Ok(found) => found,
         Err(why) => return Outcome::Unknown(why),
     };
+
     let newest = match newest {
         None => 0,
         Some(newest) if newest.incarnation == incarnation => newest.seq,
         Some(_) => return Outcome::Overtaken,
     };
+
     if newest >= seq {
         return Outcome::Sent { seq: newest, number };
     }
@@ -289,13 +301,16 @@ pub(super) async fn reports_above(
         return Ok(ReportsAbove::default());
     };
     let number = message.seq;
+
     match NewestReport::read(identity, &message.payload) {
         Ok(report) => return Ok(ReportsAbove { newest: Some(report), number }),
         Err(why) => {
             tracing::warn!(subject, number, why, "not a report of a shard; message skipped");
         }
     }
+
     let (mut newest, mut until, mut span) = (None, number, 1);
+
     while newest.is_none() && until > 1 {
         let from = until.saturating_sub(span).max(1);
         let mut next = from;
@@ -305,8 +320,10 @@ pub(super) async fn reports_above(
             newest = NewestReport::read(identity, &message.payload).ok().or(newest);
             next = message.seq + 1;
         }
+
         (until, span) = (from, span * 2);
     }
+
     Ok(ReportsAbove { newest, number })
 }
 

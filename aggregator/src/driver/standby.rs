@@ -60,6 +60,7 @@ pub(super) async fn own_partition(
     let (events, mut found) = mpsc::channel(1);
     let kept = KeptLabels::of(rules, &config.rollups());
     let waiting = wait(config.clone(), owner, (above, kept), bus.messenger());
+
     let tasks = [
         tokio::spawn(end_of(signals, events.clone())),
         tokio::spawn(async move {
@@ -67,6 +68,7 @@ pub(super) async fn own_partition(
             let _closed = events.send(Some(waiting.await)).await;
         }),
     ];
+
     let owned = next_alive(&mut found).await;
     for task in tasks {
         task.abort();
@@ -74,6 +76,7 @@ pub(super) async fn own_partition(
     for server in [Some(pages), probes].into_iter().flatten() {
         server.end().await;
     }
+
     match owned {
         Some(Waited { partition, identity, reports, lease }) => {
             tracing::info!(%partition, "this aggregator has a partition");
@@ -122,6 +125,7 @@ async fn reports_while_owned(
 ) -> Option<ReportsAbove> {
     let partition = lease.partition;
     let mut fault = None;
+
     while !lease.is_lost() {
         match reports_above(messenger, identity).await {
             Ok(reports) => return Some(reports),
@@ -133,6 +137,7 @@ async fn reports_while_owned(
         }
         tokio::time::sleep(LEASE_POLL).await;
     }
+
     None
 }
 
@@ -158,10 +163,12 @@ const RUN: &str = "run";
 /// one has merged. Moves them aside.
 pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), String> {
     let Some(newest) = &owned.reports.newest else { return Ok(()) };
+
     let is_former = |folder: &Path| match fs::read_to_string(folder.join(RUN)) {
         Ok(incarnation) => incarnation.trim() != newest.incarnation.to_string(),
         Err(_) => folder.exists(),
     };
+
     for folder in config.folders().filter(|folder| is_former(folder)) {
         let aside = folder.with_extension("former");
         let moved = remove(&aside).and_then(|()| fs::rename(&folder, &aside));
@@ -171,6 +178,7 @@ pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), Str
             "another aggregator has had the partition since; the older state is moved aside"
         );
     }
+
     Ok(())
 }
 

@@ -28,6 +28,7 @@ impl<'v> LabelledView<'v> {
             let (scope, node) = (row.scope.as_str(), row.scope.node());
             writer.labels([("scope", scope), ("node", node), ("operation", &row.operation)])
         };
+
         let window = |window: Window| (window, writer.labels([("window", window.as_str())]));
         Self {
             view,
@@ -101,6 +102,7 @@ fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
         ("rollup", row.rollup.as_str()),
         ("operation", row.operation.as_str()),
     ];
+
     let mut groups: BTreeMap<String, &str> = BTreeMap::new();
     for (key, value) in &row.labels {
         let mut key = valid_key(key).into_owned();
@@ -111,6 +113,7 @@ fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
         }
         groups.insert(key, value);
     }
+
     let present = groups.iter().filter(|(_, value)| !value.is_empty());
     let groups = present.map(|(key, value)| (key.as_str(), *value));
     writer.labels(own.into_iter().chain(groups))

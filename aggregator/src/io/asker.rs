@@ -253,6 +253,7 @@ impl AskHandle {
             request.number = registered.number;
             // Not held while waiting: the connection closes once its owner lets go of it.
             self.0.upgrade().ok_or(AskError::Ending)?.publish(node, &request)?;
+
             if let Ok(Ok(payload)) = timeout(ASK_WAIT, answered).await {
                 let response = HistoryResponse::decode(&request, &payload);
                 let response = response.map_err(AskError::Invalid)?;
@@ -261,8 +262,10 @@ impl AskHandle {
                     false => Err(AskError::Refused(response.refused)),
                 };
             }
+
             others += registered.others();
         }
+
         Err(if others == 0 { AskError::Silent } else { AskError::Unexpected { others } })
     }
 }

@@ -1,7 +1,7 @@
 //! The files of the state and of the history: opened, or created for their owner alone, and looked
-//! at. A file that cannot be used is quarantined under a new name and never deleted. What a new file
-//! would not fix (no permission, another process, another mesh) is a configuration error instead,
-//! since the file may be valid.
+//! at. A file that cannot be used is quarantined under a new name and never deleted. What a new
+//! file would not fix (no permission, another process, another mesh) is a configuration error
+//! instead, since the file may be valid.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -127,6 +127,7 @@ pub(super) fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
         name.push(format!(".quarantined-{seconds}{ending}"));
         PathBuf::from(name)
     });
+
     for name in free.take(1_000) {
         // A link that leads nowhere is there too.
         match name.symlink_metadata() {
@@ -134,5 +135,6 @@ pub(super) fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
             found => found?,
         };
     }
+
     Err(io::Error::other("there are 1000 quarantined files beside it already"))
 }

@@ -35,6 +35,7 @@ impl Lanes {
         let order = self.turns.order(order);
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
+
         let event = poll_fn(|context| {
             for lane in order.clone() {
                 let polled = match lane {
@@ -48,6 +49,7 @@ impl Lanes {
             Poll::Pending
         })
         .await;
+
         if let Some((lane, _)) = &event {
             self.turns.on_read(*lane);
         }

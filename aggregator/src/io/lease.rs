@@ -66,6 +66,7 @@ impl Lease {
     ) -> Self {
         let (mut logged, mut fault) = (false, None);
         let begun = Stopwatch::start();
+
         loop {
             let awaited = preferred.filter(|_| begun.elapsed() < leases.ttl() + LEASE_POLL);
             match try_one(&mut leases, partitions, (preferred, awaited)).await {
@@ -87,6 +88,7 @@ impl Lease {
                     fault = Some(error);
                 }
             }
+
             sleep(LEASE_POLL).await;
         }
     }
@@ -109,12 +111,14 @@ impl Lease {
             let ttl = self.leases.ttl();
             let left = ttl.saturating_sub(self.renewed.elapsed());
             let pause = (ttl / LEASE_RENEWALS).min(left);
+
             if let Ok(asked) = timeout(pause, &mut released).await {
                 if asked.is_ok() {
                     self.give_back().await;
                 }
                 return;
             }
+
             if let Some(why) = self.renew().await {
                 lost.send_replace(Some(why));
                 return;
@@ -134,6 +138,7 @@ impl Lease {
         let sent = Stopwatch::start();
         let left = self.leases.ttl().saturating_sub(self.renewed.elapsed());
         let partition = self.partition;
+
         match timeout(left, self.leases.renew(partition)).await {
             Ok(Ok(true)) => {
                 self.renewed = sent;
@@ -200,6 +205,7 @@ async fn try_one(
         return Ok(Attempt::Owned(owners));
     }
     let seed = RandomState::new().hash_one(partitions);
+
     for partition in order(partitions, preferred, seed) {
         if owners.contains_key(&partition) {
             continue;
@@ -209,6 +215,7 @@ async fn try_one(
             return Ok(Attempt::Taken(partition, sent));
         }
     }
+
     Ok(Attempt::Owned(owners))
 }
 

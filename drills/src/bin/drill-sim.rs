@@ -57,34 +57,40 @@ fn main() -> ExitCode {
         return trace(seed, cli.events).into();
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+
     let campaign = Campaign {
         from: cli.seed.unwrap_or(cli.from),
         seeds: if cli.seed.is_some() { 1 } else { cli.seeds },
         steps: cli.events,
         threads: cli.jobs.unwrap_or(cores).max(1),
     };
+
     let shows = std::io::stderr().is_terminal();
     let findings = campaign.run(&|findings| {
         if shows && findings.runs.is_multiple_of(64) {
             show(findings, campaign.seeds);
         }
     });
+
     conclude(&campaign, &findings, cli.json).into()
 }
 
 fn trace(seed: u64, steps: usize) -> Exit {
     let (outcome, _) = run(&Plan::draw(seed, steps), true);
     let mut out = std::io::stdout().lock();
+
     for line in &outcome.trace {
         if writeln!(out, "{line}").is_err() {
             return Exit::Failure;
         }
     }
+
     print_line(format_args!(
         "ended at {} after {} events",
         Shown(outcome.ended_at),
         outcome.events
     ));
+
     match outcome.broken {
         None => Exit::Success,
         Some(broken) => {
@@ -106,6 +112,7 @@ fn show(findings: &Findings, seeds: u64) {
 fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
     let report = SimulationReport::new(campaign, findings);
     let text = words(&report);
+
     if json {
         eprintln!("{text}");
         match serde_json::to_string_pretty(&report) {
@@ -115,9 +122,11 @@ fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
     } else {
         print_line(text);
     }
+
     if let Some(Failure { trace, .. }) = &findings.failure {
         let first = trace.len().saturating_sub(TRACE_LINES_MAX);
         eprintln!("how the shortest schedule ends:\n{}", trace[first..].join("\n"));
     }
+
     if report.passed { Exit::Success } else { Exit::Missed }
 }

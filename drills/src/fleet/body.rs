@@ -129,6 +129,7 @@ impl Palette {
         let mut drawn: [Histogram; 4] = Default::default();
         let [epoch, hit, miss, publish] = shapes;
         let [epochs, hits, misses, publishes] = &mut drawn;
+
         for _ in 0..samples {
             epochs.record(epoch.sample(rng, &self.tables));
             publishes.record(publish.sample(rng, &self.tables));
@@ -138,6 +139,7 @@ impl Palette {
                 hits.record(hit.sample(rng, &self.tables));
             }
         }
+
         let all = self.series.iter().cloned().zip(drawn);
         all.filter(|(_, histogram)| !histogram.is_empty()).collect()
     }
@@ -194,6 +196,7 @@ fn readings() -> Result<Vec<Reading>> {
     let of = |sensor: &Sensor, key: &str, name: &str, value| {
         Ok::<_, anyhow::Error>(Reading::ok(sensor, Labels::new([(key, name)])?, value))
     };
+
     [
         one(&CPU_USAGE_RATIO, 1.0),
         of(&CPU_CORE_USAGE_RATIO, "core", "0", 1.0),

@@ -62,16 +62,20 @@ impl Connections {
         for number in 0..u64::from(args.nodes) + 1 {
             numbers.entry(role_of(args, number)).or_default().push(number);
         }
+
         let firsts = roles(args).into_iter().map(|role| {
             let first = numbers.get(&role).and_then(|numbers| numbers.first());
             Ok((role, load.node_name(first.copied().unwrap_or(0))?))
         });
+
         let open = open(deployment, firsts.collect::<Result<_>>()?, now).await?;
         let times = SharedTimes::default();
+
         let (mut connections, watch) = (
             Self { tasks: Vec::new(), shared: Vec::new(), times: times.clone() },
             Stopwatch::start(),
         );
+
         for (role, clock, sender) in open {
             let plan = SendPlan {
                 palette: palette.clone(),
@@ -80,17 +84,21 @@ impl Connections {
                 started: clock.now().wall,
                 give_up: load.ends_after(args.join_within) + GIVE_UP_AFTER,
             };
+
             let numbers = numbers.remove(&role).unwrap_or_default().into_iter();
             let nodes = numbers
                 .map(|number| node(deployment, args, (load, &plan), number))
                 .collect::<Result<Vec<_>>>()?;
+
             let sender = match (&nodes[..], args.has_own_connections()) {
                 ([node], true) => sender.with_confirmations(&deployment.mesh, node.name()),
                 _ => sender.with_others(args.connections),
             };
+
             connections.shared.push(sender.shared());
             connections.tasks.push(tokio::spawn(sender.run(plan, nodes)));
         }
+
         Ok((connections, watch))
     }
 
@@ -129,6 +137,7 @@ async fn open(
     let mut ticks = interval(Duration::from_secs(1) / OPENED_PER_SECOND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut opening, mut open) = (JoinSet::new(), Vec::new());
+
     for (role, node) in connections {
         ticks.tick().await;
         if opening.len() >= OPENING_MAX
@@ -140,6 +149,7 @@ async fn open(
         let connection = deployment.connect(clock, &node)?;
         opening.spawn(async move { Sender::open(connection).await.map(|one| (role, clock, one)) });
     }
+
     while let Some(opened) = opening.join_next().await {
         open.push(opened??);
     }

@@ -50,6 +50,7 @@ impl Deployment {
             if !api.is_ready().await {
                 bail!("the aggregator at {address} is not ready");
             }
+
             return Ok(Self {
                 stack: None,
                 api,
@@ -60,23 +61,30 @@ impl Deployment {
                 former: (0.0, 0.0),
             });
         }
+
         eprintln!("starting a broker and an aggregator");
+
         let aggregator_settings = match &args.settings {
             Some(file) => std::fs::read_to_string(file)
                 .with_context(|| format!("--settings {}", file.display()))?,
             None => String::new(),
         };
+
         let monitor = format!("127.0.0.1:{}", free_port()?);
+
         let site = match args.secured {
             true => Some(secured_site(args, load, dir, &mesh)?),
             false => None,
         };
+
         let (mut broker_settings, mut aggregator_settings) =
             (format!("http: \"{monitor}\"\n"), aggregator_settings);
+
         if let Some(site) = &site {
             broker_settings += &site.broker_settings()?;
             aggregator_settings += &format!("\n{}", site.bus_settings("aggregator"));
         }
+
         let second_settings = second_settings(args, site.as_ref(), &aggregator_settings)?;
         let options = StackOptions {
             mesh: mesh.clone(),
@@ -89,6 +97,7 @@ impl Deployment {
             jetstream: site.is_none(),
             ..StackOptions::new(dir)
         };
+
         let mut stack = Stack::start(options).await?;
         let (api, url) = (stack.api().clone(), stack.broker().url());
         let monitor = Some(BrokerMonitor::at(&monitor)?);
@@ -119,19 +128,23 @@ impl Deployment {
     /// Resources used by the processes so far; `None` for a mesh that was started elsewhere.
     pub fn usage(&mut self) -> Option<Processes<Usage>> {
         let stack = self.stack.as_mut()?;
+
         // Between its end and a restart a process uses nothing.
         let since_start = |id, former: f64| {
             let used = usage(id).unwrap_or_default();
             Usage { cpu_seconds: used.cpu_seconds + former, ..used }
         };
+
         let own = usage(std::process::id())?;
         let polling = thread_cpu_seconds(pages::THREAD) + thread_cpu_seconds(scrapers::THREAD);
+
         let mut used = Processes::from([
             ("broker", since_start(stack.broker().id(), self.former.0)),
             ("aggregator", since_start(stack.aggregator().id(), self.former.1)),
             ("generator", Usage { cpu_seconds: own.cpu_seconds - polling, ..own }),
             ("pages", Usage { cpu_seconds: polling, ..Usage::default() }),
         ]);
+
         used.extend(
             stack.second().map(|(_, child)| ("second_aggregator", since_start(child.id(), 0.0))),
         );
@@ -152,6 +165,7 @@ impl Deployment {
     pub fn begin_fault(&mut self, kind: FaultKind) {
         let Some(stack) = &mut self.stack else { return };
         let used = |id| usage(id).unwrap_or_default().cpu_seconds;
+
         match kind {
             FaultKind::BrokerKilled => {
                 self.former.0 += used(stack.broker().id());

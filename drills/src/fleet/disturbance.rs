@@ -83,6 +83,7 @@ impl Faults {
             deployment.begin_fault(fault.kind);
             self.on = Some(fault);
         }
+
         Ok(())
     }
 

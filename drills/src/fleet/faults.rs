@@ -81,6 +81,7 @@ pub fn drawn(args: &FleetArgs) -> Vec<Fault> {
     let (mut at, until) = window(args.length());
     at += span(&mut rng, Duration::ZERO, every);
     let longest = LONGEST.min(every / 2);
+
     loop {
         if bag.is_empty() {
             bag.extend(
@@ -89,12 +90,14 @@ pub fn drawn(args: &FleetArgs) -> Vec<Fault> {
                     .filter(|kind| args.pair || **kind != FaultKind::SecondStalled),
             );
         }
+
         let kind: FaultKind = bag.swap_remove(rng.index(bag.len()));
         let lasting = match kind {
             FaultKind::AggregatorEnded => Duration::ZERO,
             FaultKind::AggregatorKilled => span(&mut rng, Duration::ZERO, longest),
             _ => span(&mut rng, SHORTEST.min(longest), longest),
         };
+
         if at + lasting > until {
             return faults;
         }

@@ -150,17 +150,21 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
     let Some((before, after)) = first.usage.as_ref().zip(last.usage.as_ref()) else {
         return (messages / span, None);
     };
+
     let cost = |(name, before): (&&'static str, &Usage)| {
         let used = |of: &Processes<Usage>| of.get(name).copied();
         let cpu = used(after).unwrap_or_default().cpu_seconds - before.cpu_seconds;
         let usage = timeline.iter().filter_map(|second| used(second.usage.as_ref()?));
+
         let cost = Cost {
             cores: cpu / span,
             us_per_message: cpu * 1e6 / messages.max(1.0),
             resident_bytes_max: usage.map(|usage| usage.resident_bytes).max().unwrap_or(0),
         };
+
         (*name, cost)
     };
+
     (messages / span, Some(before.iter().map(cost).collect()))
 }
 
@@ -170,6 +174,7 @@ impl FleetStats {
     pub fn table(&self) -> String {
         let mut text = String::from("\n");
         let ms = |value: f64| format!("{:.1}", value * 1e3);
+
         let rows = [
             ("handed over after due", self.late, 0),
             ("acknowledged after due", self.acknowledgement, 0),
@@ -178,18 +183,21 @@ impl FleetStats {
             ("GET /metrics/nodes", self.metrics_nodes.took, self.metrics_nodes.bytes),
             ("GET /metrics/nodes, scrapers", self.scrapes.took, self.scrapes.bytes),
         ];
+
         // Writing to a string cannot fail, here and below.
         let _written = writeln!(
             text,
             "{:<28} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "TIME", "COUNT", "P50 ms", "P99 ms", "MAX ms", "KIB"
         );
+
         for (name, Spread { count, p50, p99, max, .. }, bytes) in rows {
             let [p50, p99, max] = [p50, p99, max].map(ms);
             let kib = bytes / 1024;
             let _written =
                 writeln!(text, "{name:<28} {count:>9} {p50:>9} {p99:>9} {max:>9} {kib:>9}");
         }
+
         if let Some(processes) = &self.processes {
             let _written = writeln!(
                 text,
@@ -206,6 +214,7 @@ impl FleetStats {
                 );
             }
         }
+
         let _written = writeln!(
             text,
             "\n{} nodes on {} connections: {} messages of {} bytes in {:.0} s ({:.0}/s), {} resent, \
@@ -222,6 +231,7 @@ impl FleetStats {
             self.lost,
             self.samples
         );
+
         if let Some(restart) = &self.restart {
             let _written = writeln!(text, "{}", restart.line());
         }

@@ -20,6 +20,7 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
         .filter(|row| row.node.starts_with(prefix))
         .map(|row| (row.node.as_str(), row))
         .collect();
+
     let mut faults = Vec::new();
     for node in nodes {
         match theirs_of.remove(node.name().as_str()) {
@@ -27,6 +28,7 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
             None => faults.push(format!("{} is not in the ledger", node.name())),
         }
     }
+
     faults.extend(theirs_of.keys().map(|name| format!("{name} is unknown to the fleet")));
     if nodes.is_empty() {
         faults.push("no node at all".to_owned());
@@ -34,16 +36,20 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
     if !page.ready || page.behind {
         faults.push("the aggregator has not read everything".to_owned());
     }
+
     if faults.is_empty() {
         let sum = |of: fn(&FleetNode) -> u64| nodes.iter().map(of).sum::<u64>();
         let (recorded, lost) = (sum(|n| n.ledger().recorded), sum(|n| n.ledger().lost));
         let merged = recorded - lost;
+
         let seen = format!(
             "{recorded} samples of {} nodes: {merged} merged, {lost} lost, each node equal",
             nodes.len()
         );
+
         return Look::new(true, seen);
     }
+
     let more = faults.len().saturating_sub(DESCRIBED_MAX);
     faults.truncate(DESCRIBED_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -53,6 +59,7 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
 fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
     let (own, theirs) = (node.ledger(), &row.ledger);
     let lost = lost(node.incarnations());
+
     let figures = [
         ("recorded", own.recorded, theirs.recorded),
         ("merged", own.recorded - own.lost, theirs.merged),
@@ -72,6 +79,7 @@ fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
             row.runs.iter().map(|r| u64::from(r.left_in_order)).sum(),
         ),
     ];
+
     let unequal = figures.iter().filter(|(_, own, theirs)| own != theirs);
     let mut differences: Vec<String> =
         unequal.map(|(what, own, theirs)| format!("{what} {theirs} instead of {own}")).collect();

@@ -70,15 +70,18 @@ impl FleetNode {
     ) -> Result<Self> {
         let mut rng = Rng::new(load.seed, number + 1);
         let name = load.node_name(number)?;
+
         let labels = Labels::new([
             ("rack", format!("r{:03}", number / NODES_IN_A_RACK)),
             ("role", if number.is_multiple_of(4) { "serve" } else { "train" }.to_owned()),
             ("version", if rng.chance(50) { "1.1.0" } else { "1.0.0" }.to_owned()),
         ])?;
+
         let subject = |kind| {
             let (mesh, node) = (mesh.clone(), name.clone());
             SnapshotSubject { mesh, lane: Lane::Normal, node, kind }.to_string()
         };
+
         Ok(Self {
             subjects: [SnapshotKind::Interval, SnapshotKind::Bus].map(subject),
             profile: profile(&mut rng),
@@ -143,18 +146,21 @@ impl FleetNode {
         self.restart_if_due(start, due_ns);
         let round = self.round;
         self.round += 1;
+
         if round == self.load.rounds {
             let bus = Body::Bus(self.bus());
             queue.push(self.message((start, due_ns), bus, place));
         } else if queue.has_room() {
             let latency = self.latency(palette, due_ns, round);
             let readings = palette.sensors(&mut self.rng);
+
             let body = Body::Interval(Interval {
                 latency: Some(latency),
                 hardware: Some(self.incarnation.sent_readings.next(Mono(due_ns), readings)),
                 bus: Some(self.bus()),
                 event: None,
             });
+
             queue.push(self.message((start, due_ns), body, place));
         } else {
             let samples = match self.is_largest(due_ns) {
@@ -193,6 +199,7 @@ impl FleetNode {
     fn bus(&self) -> Bus {
         let (messages, acknowledged) = (self.incarnation.seq, self.incarnation.acknowledged);
         let waiting = messages.saturating_sub(acknowledged);
+
         Bus {
             attempted: PARTS * messages,
             published: acknowledged,
@@ -215,6 +222,7 @@ impl FleetNode {
         let (kind, samples) = (body.kind(), body.samples());
         self.incarnation.seq += 1;
         self.record(samples);
+
         let header = Header {
             node: self.name.clone(),
             incarnation: self.incarnation.name,
@@ -227,6 +235,7 @@ impl FleetNode {
             // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
+
         let payload = Bytes::from(encode(&Snapshot { header, body }));
         let NodeIncarnation { name: incarnation, seq, .. } = self.incarnation;
         Message { node: place, kind, incarnation, seq, samples, due_ns, payload }

@@ -116,6 +116,7 @@ impl Seen {
         let due = |round: u64| Duration::from_nanos(load.probe_ns(round));
         let second = at.saturating_sub(Duration::from_secs(1))..at;
         let (mut longest, mut next) = (Duration::ZERO, 0);
+
         for (round, took) in (0..).zip(&self.freshness) {
             let visible_at = due(round) + *took;
             if visible_at >= at {
@@ -126,6 +127,7 @@ impl Seen {
                 longest = longest.max(*took);
             }
         }
+
         let waits = next < load.rounds;
         longest.max(if waits { at.saturating_sub(due(next)) } else { Duration::ZERO })
     }
@@ -200,6 +202,7 @@ impl Run {
         let mut seen = Seen::default();
         while !self.is_over() {
             let sent = self.watch.elapsed();
+
             if let Some(text) = seen.metrics.get(&self.api, "/metrics").await {
                 let glance = Glance { at: self.watch.elapsed(), ..read(&text) };
                 let rounds = seen.freshness.len() as u64..glance.probes.min(self.load.rounds);
@@ -207,17 +210,21 @@ impl Run {
                 seen.freshness.extend(took);
                 seen.glances.push(glance);
             }
+
             let now = self.watch.elapsed();
             let took = now.saturating_sub(sent);
             let round = seen.freshness.len() as u64;
+
             let pause = match (self.due(round) + FIRST_LOOK_AFTER).checked_sub(now) {
                 _ if round >= self.load.rounds => GLANCE_EVERY,
                 Some(left) => left,
                 None => LOOK_EVERY,
             };
+
             // Never more than half of the time: a slow page must not be made slower.
             self.wait_until(now + pause.max(took).max(STEP)).await;
         }
+
         seen
     }
 
@@ -239,10 +246,12 @@ impl Run {
 fn read(text: &str) -> Glance {
     let mut glance = Glance::default();
     let probe = format!("operation=\"{PROBE}\"");
+
     for line in text.lines() {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let family = series.split('{').next().unwrap_or_default();
         let value = || value.parse::<f64>().unwrap_or_default();
+
         match family {
             "plimsoll_aggregator_pending_messages" => glance.pending += value(),
             "plimsoll_aggregator_limited_total" => glance.limited += value(),
@@ -260,6 +269,7 @@ fn read(text: &str) -> Glance {
             _ => {}
         }
     }
+
     glance
 }
 

@@ -113,10 +113,12 @@ impl PairStats {
             self.slots,
             self.apart_seconds_max
         );
+
         let seen = match self.differences {
             0 => seen,
             n => format!("{n} differences: {}; {seen}", self.described.join("; ")),
         };
+
         Look::new(self.differences == 0 && self.histories > 0, seen)
     }
 
@@ -138,10 +140,12 @@ impl PairStats {
         let names =
             |totals: &BTreeMap<String, Quantiles>| totals.keys().cloned().collect::<Vec<_>>();
         self.check(unequal("names in the summary", &names(&first), &names(&second)));
+
         for (name, total) in &first {
             let other = second.get(name).unwrap_or(total);
             self.check(unequal(&format!("total of {name}"), total, other));
         }
+
         for series in self.series(pair).await? {
             let whole =
                 format!("{series}&from={from}&to={to}&step={}s&distribution=true", to - from);
@@ -152,6 +156,7 @@ impl PairStats {
             let (first, second) = pair.history(&slots).await?;
             self.slots(&series, (&first.points, &second.points), step);
         }
+
         Ok(())
     }
 
@@ -248,24 +253,29 @@ impl Looks {
     /// Compares what is some time old, of a fleet that began at `from` and sends for `length`.
     pub fn start(pair: Pair, clock: FaultClock, from: u64, length: Duration) -> Self {
         let (stop, mut stopped) = watch::channel(false);
+
         let (every, age) = match length >= LONG {
             true => (LOOK_EVERY, LOOK_AGE),
             false => (SHORT_LOOK_EVERY, SHORT_LOOK_AGE),
         };
+
         let task = tokio::spawn(async move {
             let (mut stats, mut ticks) = (PairStats::default(), interval(every));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let from = from / SLOT * SLOT;
+
             loop {
                 tokio::select! {
                     _ = ticks.tick() => {}
                     _ = stopped.changed() => return stats,
                 }
+
                 let to = wall_seconds().saturating_sub(age) / SLOT * SLOT;
                 if to <= from {
                     continue;
                 }
                 let look = timeout(LOOK_WAIT, looked(&pair, &clock, (from, to)));
+
                 match look.await {
                     Ok(Ok(Some(difference))) => {
                         stats.looks += 1;
@@ -275,6 +285,7 @@ impl Looks {
                 }
             }
         });
+
         Self { task, stop }
     }
 
@@ -299,9 +310,11 @@ async fn looked(
         return Ok(None);
     }
     let (operations, _) = pair.both::<OperationsPage>("/api/v1/operations").await?;
+
     for operation in &operations.operations {
         let query = format!("operation={operation}&from={from}&to={to}&step={}s", step(from, to));
         let mut found = None;
+
         for _ in 0..ATTEMPTS_MAX {
             let (first, second) = pair.history(&query).await?;
             found = apart(&counts(&first.points), &counts(&second.points));
@@ -310,14 +323,17 @@ async fn looked(
             }
             sleep(Duration::from_secs(1)).await;
         }
+
         if clock.now() != begun {
             return Ok(None);
         }
+
         if found.is_none() {
             let what = format!("{operation} from {from} to {to}: samples too far apart");
             return Ok(Some(Some(what)));
         }
     }
+
     Ok(Some(None))
 }
 
@@ -364,7 +380,9 @@ fn apart(first: &[u64], second: &[u64]) -> Option<usize> {
             })
             .collect()
     };
+
     let (first, second) = (sums(first), sums(second));
+
     (0..=APART_MAX).find(|slots| {
         let covers = |one: &[u64], other: &[u64]| {
             (*slots..one.len()).all(|place| one[place] >= other[place - slots])
@@ -390,7 +408,9 @@ fn ledger_differences(first: &LedgerPage, second: &LedgerPage) -> Vec<String> {
         };
         page.nodes.iter().map(|node| (node.node.clone(), row(&node.ledger))).collect()
     };
+
     let (first, mut second) = (by_node(first), by_node(second));
+
     let mut found: Vec<String> = first
         .into_iter()
         .filter_map(|(node, row)| match second.remove(&node) {
@@ -398,6 +418,7 @@ fn ledger_differences(first: &LedgerPage, second: &LedgerPage) -> Vec<String> {
             Some(other) => unequal(&node, &row, &other),
         })
         .collect();
+
     found.extend(second.into_keys().map(|node| format!("the first does not know {node}")));
     found
 }

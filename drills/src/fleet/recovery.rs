@@ -39,6 +39,7 @@ impl Recovery {
         let until = next.min(end + RECOVERED_WITHIN);
         let mut window = lags.iter().filter(|(at, _)| (end..until).contains(at)).peekable();
         let (mut lags_since, mut free_from) = (window.peek().is_none(), Some(end));
+
         for (at, lag) in window {
             lags_since = *lag >= LAG_MAX;
             if lags_since {
@@ -47,6 +48,7 @@ impl Recovery {
                 free_from = Some(*at);
             }
         }
+
         let cut_short = lags_since && next < end + RECOVERED_WITHIN;
         let recovered_seconds = free_from.filter(|_| !lags_since).map(|at| at - end);
         Self { fault, recovered_seconds, cut_short }
@@ -62,21 +64,26 @@ pub fn judge_recovery(drill: &mut Drill, recoveries: &[Recovery]) {
              no sample for /metrics, for longer than {LAG_MAX} s"
         ),
     );
+
     let since = drill.elapsed();
     let judged = || recoveries.iter().filter(|one| !one.cut_short);
     let failed = judged().find(|one| one.recovered_seconds.is_none());
+
     let worst = judged().max_by(|one, other| {
         let took = |one: &Recovery| one.recovered_seconds.unwrap_or(f64::INFINITY);
         took(one).total_cmp(&took(other))
     });
+
     let Some(worst) = failed.or(worst) else {
         return drill.skip(expectation, "the run was too short for a fault");
     };
     let Fault { at, kind, lasting } = worst.fault;
+
     let took = match worst.recovered_seconds {
         Some(took) => format!("after {took:.0} s"),
         None => "not".to_owned(),
     };
+
     let seen = format!(
         "{} faults, {} of them followed by another too soon to judge; worst {kind:?} at {:.0} s for \
          {:.1} s: recovered {took}",
@@ -85,6 +92,7 @@ pub fn judge_recovery(drill: &mut Drill, recoveries: &[Recovery]) {
         at.as_secs_f64(),
         lasting.as_secs_f64()
     );
+
     drill.judge(expectation, since, Look::new(failed.is_none(), seen));
 }
 

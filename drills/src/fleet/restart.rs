@@ -90,6 +90,7 @@ impl RestartStats {
 
     pub fn judge(&self, drill: &mut Drill) {
         let since = drill.elapsed();
+
         let expectation = Expectation::new(
             "all connections back",
             format!(
@@ -97,17 +98,22 @@ impl RestartStats {
                 RECONNECTED_WITHIN.as_secs()
             ),
         );
+
         let within = self.back_seconds.is_some_and(|at| at <= RECONNECTED_WITHIN.as_secs_f64());
         let open = self.timeline.last().map_or(0, |last| last.open);
+
         let seen = match self.back_seconds {
             Some(at) => format!("{} connections after {at:.1} s", self.connections),
             None => format!("{open} of {} connections", self.connections),
         };
+
         drill.judge(expectation, since, Look::new(within, seen));
+
         let expectation = Expectation::new(
             "connects are spread",
             format!("the broker accepts at most {CONNECTS_PER_SECOND_MAX} connections a second"),
         );
+
         let most = self.connects_per_second_max;
         let met = !self.timeline.is_empty() && most <= f64::from(CONNECTS_PER_SECOND_MAX);
         drill.judge(expectation, since, Look::new(met, format!("at most {most:.0} a second")));

@@ -59,10 +59,12 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     open_files::check(args.connections)?;
     let mut drill = Drill::begin("drill-fleet");
     let mut deployment = Deployment::open(&args, load, dir).await?;
+
     let confirmations = match args.has_own_connections() {
         true => None,
         false => Some(ConfirmationCounter::open(&deployment).await?),
     };
+
     eprintln!("{} connections are opened", args.connections);
     let (connections, watch) = Connections::start(&deployment, &args, load).await?;
     eprintln!("{} nodes send for {} s", args.nodes, args.seconds);
@@ -80,11 +82,13 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     figures.scrapes = page(&scrapes);
     figures.pair = pair;
     figures.timeline = with_pages(driven.timeline, load, &seen);
+
     if args.faults_every.is_some() {
         let lags = lags(&driven.behind, load, &seen);
         figures.faults = Recovery::of(&driven.faults, &lags);
         figures.slopes = slopes(&figures.timeline, args.length());
     }
+
     let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
     (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
@@ -104,16 +108,19 @@ fn load(args: &FleetArgs) -> Result<Load> {
         bail!("--hostile, --skewed and --fast together exceed --nodes");
     }
     let length = args.length();
+
     for (name, at) in [("--largest", args.largest), ("--restart-nodes", args.restart_nodes)] {
         if at.is_some_and(|at| at >= length) {
             bail!("{name} is not before the end of --seconds");
         }
     }
+
     let interval_ns = nanos(args.interval);
     let rounds = nanos(length) / interval_ns;
     if rounds == 0 {
         bail!("--interval is longer than --seconds");
     }
+
     Ok(Load {
         seed: args.seed,
         samples: u64::from(args.samples),
@@ -178,6 +185,7 @@ async fn drive(
     let looks = pair.map(|pair| Looks::start(pair, faults.clock.clone(), began, args.length()));
     let (mut driven, mut held) = (Driven::default(), None::<Processes<Usage>>);
     let (mut next_second, mut next_row, mut next_line) = (Duration::ZERO, Duration::ZERO, 1);
+
     while !connections.is_over() || faults.is_on() {
         ticks.tick().await;
         let now = watch.elapsed();
@@ -189,13 +197,16 @@ async fn drive(
         let counts = connections.counts();
         driven.behind.push((now.as_secs_f64(), seconds(counts.behind_ns)));
         let used = deployment.usage();
+
         held = used.map(|used| match held.take() {
             Some(before) => since(used, &before),
             None => used,
         });
+
         if now >= next_row {
             next_row += row;
             let ledger = |of: &Option<Watched>| of.as_ref().and_then(|one| one.now(now));
+
             driven.timeline.push(Second {
                 at: now.as_secs_f64(),
                 made: counts.made,
@@ -208,11 +219,13 @@ async fn drive(
                 ..Second::default()
             });
         }
+
         if now >= SECOND * PROGRESS_EVERY * next_line {
             next_line += 1;
             print_progress(now, args, &counts);
         }
     }
+
     if let Some(looks) = looks {
         driven.looks = Some(looks.end().await?);
     }
@@ -280,8 +293,10 @@ async fn settle(
             SETTLE_WAIT.as_secs()
         ),
     );
+
     let span = Span { since: drill.elapsed(), within: SETTLE_WAIT };
     let prefix = load.prefix();
+
     let one = async |api: &Api| -> Result<Look> {
         // The whole ledger is requested only when nothing is pending: it is large, and rendering it
         // costs the aggregator time that it may need.
@@ -293,6 +308,7 @@ async fn settle(
         let page: LedgerPage = serde_json::from_str(&text).context("the ledger cannot be read")?;
         Ok(compare(&ended.nodes, args.leave, &prefix, &page))
     };
+
     let pair = deployment.pair();
     let look = async || -> Result<Look> {
         let first = one(&deployment.api).await?;
@@ -301,6 +317,7 @@ async fn settle(
         let seen = format!("{}; the second aggregator: {}", first.seen, second.seen);
         Ok(Look::new(second.met, seen))
     };
+
     let met = drill.expect(expectation, span, look).await;
     met.then(|| drill.elapsed().saturating_sub(span.since))
 }
@@ -323,6 +340,7 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
     let counts = ended.counts;
     let mut freshness = Histogram::default();
     seen.freshness.iter().for_each(|took| freshness.record(nanos(*took)));
+
     FleetStats {
         nodes: args.nodes,
         hostile: args.hostile,
@@ -357,6 +375,7 @@ fn with_pages(mut timeline: Vec<Second>, load: Load, seen: &Seen) -> Vec<Second>
     let apart = timeline.windows(2).map(|two| two[1].at - two[0].at).fold(1.0, f64::min);
     let row_seconds = if apart > 5.0 { 10 } else { 1 };
     let (mut glances, mut latest) = (seen.glances.iter().peekable(), Glance::default());
+
     for second in &mut timeline {
         while let Some(glance) = glances.next_if(|one| one.at.as_secs_f64() <= second.at) {
             latest = *glance;
@@ -367,6 +386,7 @@ fn with_pages(mut timeline: Vec<Second>, load: Load, seen: &Seen) -> Vec<Second>
         let shown = (0..row_seconds).map(|back| seen.shown(load, at.saturating_sub(SECOND * back)));
         second.shown = shown.max().unwrap_or_default().as_secs_f64();
     }
+
     timeline
 }
 
@@ -376,23 +396,28 @@ fn judge(drill: &mut Drill, args: &FleetArgs, load: Load, figures: &FleetStats, 
     let expectation = Expectation::new("nothing lost", "every message finds room in its queue");
     let seen_text = format!("{} of {} samples lost", figures.lost, figures.samples);
     drill.judge(expectation, since, Look::new(figures.lost == 0, seen_text));
+
     match (&figures.restart, args.restart_broker) {
         (Some(restart), _) => restart.judge(drill),
         (None, Some(_)) => RestartStats::default().judge(drill),
         (None, None) => {}
     }
+
     let until = f64::from(args.seconds);
     let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.at <= until;
+
     if args.faults_every.is_some() {
         judge_recovery(drill, &figures.faults);
         judge_slopes(drill, &figures.slopes, &figures.faults, args.length());
     }
+
     let behind: Vec<Duration> = figures
         .timeline
         .iter()
         .filter(steady)
         .map(|second| Duration::from_secs_f64(second.behind))
         .collect();
+
     if args.faults_every.is_none() {
         level(drill, "the broker keeps up", "the oldest message without an answer", &behind);
     }
@@ -412,6 +437,7 @@ fn level(drill: &mut Drill, name: &str, what: &str, lags: &[Duration]) {
             LEVEL_WITHIN.as_millis()
         ),
     );
+
     let since = drill.elapsed();
     match Halves::of(lags) {
         None => drill.skip(expectation, "the run was too short"),

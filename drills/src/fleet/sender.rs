@@ -178,6 +178,7 @@ impl Sender {
         self.due = nodes.iter().enumerate().filter_map(due).collect();
         self.nodes = nodes;
         let mut turn = pin!(sleep(TICK));
+
         loop {
             tokio::select! {
                 biased;
@@ -201,6 +202,7 @@ impl Sender {
                 }
             }
         }
+
         self.show(plan.watch.elapsed());
         self.bus.close().await;
         let Self { nodes, counts, .. } = self;
@@ -240,11 +242,13 @@ impl Sender {
             let (node, waiting) = (&mut self.nodes[place], self.queue.len());
             node.seal((&plan.palette, plan.started), place, &mut self.queue);
             self.counts.made += (self.queue.len() - waiting) as u64;
+
             match node.due_ns() {
                 Some(due) => *next = Reverse((due, place)),
                 None => drop(PeekMut::pop(next)),
             }
         }
+
         self.send_again(now);
         self.send(plan, now);
         self.show(now);
@@ -264,6 +268,7 @@ impl Sender {
         while self.is_up && now >= self.held_until {
             let Some(message) = self.queue.pop() else { return };
             let node = &self.nodes[message.node];
+
             let outgoing = Publish {
                 headers: Vec::new(),
                 ticket: Ticket(self.tokens + 1),
@@ -271,6 +276,7 @@ impl Sender {
                 message_id: node.message_id(&message),
                 payload: message.payload.clone(),
             };
+
             if self.bus.try_publish(outgoing).is_err() {
                 return self.queue.put_back(message);
             }

@@ -90,6 +90,7 @@ impl Shape {
     pub fn draw(rng: &mut Rng, tables: &Tables, median_ns: u64, temper: Temper) -> Self {
         let wide = SPREADS.len() - 1;
         let place = tables.0[0][rng.index(STEPS + 1)];
+
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -100,11 +101,13 @@ impl Shape {
             let exponent = PLACE_SPREAD / SPREADS[0];
             (median_ns as f64 * (place as f64 / ONE as f64).powf(exponent)) as u64
         };
+
         let (slower, hump) = match temper {
             Temper::Usual => (ONE, (0, ONE)),
             Temper::Slow => (ONE * 5 / 2, (0, ONE)),
             Temper::Bimodal => (ONE, (ONE * 3 / 10, ONE * 17 / 10)),
         };
+
         Self {
             median_ns: scaled * slower / ONE,
             spread: rng.index(wide + 1),

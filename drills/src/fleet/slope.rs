@@ -37,13 +37,16 @@ impl Slope {
             let minute = (at / POINT) as u64;
             minutes.entry(minute).or_default().push(value);
         }
+
         #[expect(clippy::cast_precision_loss, reason = "minutes of a run")]
         let points: Vec<(f64, f64)> =
             minutes.into_iter().map(|(at, all)| (at as f64 * POINT, median(all))).collect();
+
         let slopes = points.iter().enumerate().flat_map(|(place, (from, before))| {
             let later = points[place + 1..].iter();
             later.map(move |(to, after)| (after - before) / (to - from))
         });
+
         let slopes: Vec<f64> = slopes.collect();
         if points.len() < 3 {
             return None;

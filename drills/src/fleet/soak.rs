@@ -25,8 +25,10 @@ pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
     let used = timeline.iter().find_map(|one| one.usage.as_ref());
     let names = used.into_iter().flatten().map(|(name, _)| *name).filter(|name| *name != PAGES);
     let mut slopes = Vec::new();
+
     for process in names {
         let name = process.replace('_', " ");
+
         let value = |of: fn(&Usage) -> u64| {
             after().filter_map(move |one| {
                 let usage = one.usage.as_ref()?.get(process)?;
@@ -35,11 +37,13 @@ pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
                 (usage.resident_bytes > 0).then_some((one.at, of(usage) as f64))
             })
         };
+
         let memory = value(|usage| usage.resident_floor_bytes);
         slopes.extend(Slope::of(&format!("{MEMORY} of the {name}"), memory));
         slopes.extend(Slope::of(&format!("{HANDLES} of the {name}"), value(|usage| usage.handles)));
         slopes.extend(Slope::of(&format!("threads of the {name}"), value(|usage| usage.threads)));
     }
+
     slopes
 }
 
@@ -52,6 +56,7 @@ const HANDLES: &str = "handles";
 pub fn judge_slopes(drill: &mut Drill, slopes: &[Slope], faults: &[Recovery], length: Duration) {
     let broker_killed = faults.iter().any(|one| one.fault.kind == FaultKind::BrokerKilled);
     let judged = [("second aggregator", true), ("broker", !broker_killed)];
+
     for (name, is_judged) in judged {
         for (what, bound) in [
             (MEMORY, format!("by less than {GROWTH_MAX} % an hour")),
@@ -62,6 +67,7 @@ pub fn judge_slopes(drill: &mut Drill, slopes: &[Slope], faults: &[Recovery], le
                 Expectation::new(format!("{of} level"), format!("after warm-up it grows {bound}"));
             let since = drill.elapsed();
             let found = slopes.iter().find(|slope| slope.of == of);
+
             match found {
                 _ if length < JUDGED_FROM => drill.skip(expectation, "the run was too short"),
                 _ if !is_judged => drill.skip(expectation, "it was killed, and starts small"),

@@ -35,6 +35,7 @@ impl LedgerSums {
         let mut sums = Self::default();
         for line in text.lines() {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
+
             let sum = match series.split('{').next().unwrap_or_default() {
                 "plimsoll_aggregator_pending_messages" => &mut sums.pending,
                 "plimsoll_samples_recorded_total" => &mut sums.recorded,
@@ -45,8 +46,10 @@ impl LedgerSums {
                 "plimsoll_samples_unaccounted" => &mut sums.unaccounted,
                 _ => continue,
             };
+
             *sum += value.parse::<f64>().unwrap_or_default();
         }
+
         sums
     }
 }
@@ -65,9 +68,11 @@ impl Watched {
     pub fn start(api: Api, every: Duration, watch: Stopwatch) -> Self {
         let latest = Latest::default();
         let found = latest.clone();
+
         let task = tokio::spawn(async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
             loop {
                 ticks.tick().await;
                 let Ok(Ok(text)) = timeout(ANSWER_WAIT, api.get("/metrics")).await else {
@@ -77,6 +82,7 @@ impl Watched {
                 *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(sums);
             }
         });
+
         Self { every, latest, task }
     }
 

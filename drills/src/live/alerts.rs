@@ -63,6 +63,7 @@ impl ProvokedAlert {
     /// A notification that it moved into this state.
     pub fn notification(&self, state: AlertState, within: Duration) -> Expectation {
         let AlertKey { rule, scope, operation } = &self.key;
+
         let shown = match (self.shows, state) {
             (Shows::Latency { samples_min }, _) => {
                 let not = if state == AlertState::Firing { "" } else { "not " };
@@ -74,6 +75,7 @@ impl ProvokedAlert {
             }
             (Shows::Value | Shows::Machine { .. }, _) => format!("{operation} within the limit"),
         };
+
         Expectation::new(
             format!("{rule} {} ({scope})", state.as_str()),
             format!("a notification on the bus within {} s, {shown}", within.as_secs()),
@@ -101,6 +103,7 @@ impl ProvokedAlert {
             }
             _ => (false, "other evidence than expected".to_owned()),
         };
+
         let seen = format!("{}, {seen}", notification.state.as_str());
         Look { at: Some(*at), ..Look::new(met, seen) }
     }

@@ -155,20 +155,24 @@ fn judge_growth(rig: &mut Rig, tallies: (&MeshCounters, &MeshCounters), paused: 
     let seconds = rig.drill.elapsed().saturating_sub(paused).as_secs_f64();
     let depth_min = (MESSAGES_PER_SECOND * (seconds - DEPTH_SLACK_SECONDS)).floor();
     let taken_min = (SAMPLES_PER_SECOND_MIN * seconds).floor();
+
     for (place, Station { name, .. }) in rig.stack.stations().iter().enumerate() {
         let depth = during.depths[place];
         let expectation = Expectation::new(
             format!("{name} queues"),
             format!("outbox depth of at least {depth_min} messages after {seconds:.0} s"),
         );
+
         let look = Look::new(depth >= depth_min, format!("{depth} messages"));
         rig.drill.judge(expectation, paused, look);
 
         let taken = during.taken[place] - before.taken[place];
+
         let expectation = Expectation::new(
             format!("{name} keeps taking samples"),
             format!("at least {taken_min} more meanwhile"),
         );
+
         let look = Look::new(taken >= taken_min, format!("{taken} more"));
         rig.drill.judge(expectation, paused, look);
     }
@@ -177,22 +181,27 @@ fn judge_growth(rig: &mut Rig, tallies: (&MeshCounters, &MeshCounters), paused: 
 async fn expect_recovery(rig: &mut Rig, during: &MeshCounters, resumed: Duration) {
     let span = Span { since: resumed, within: RECOVER_WAIT };
     let within = RECOVER_WAIT.as_secs();
+
     for Station { name, api, .. } in rig.stack.stations() {
         let expectation = Expectation::new(
             format!("{name} recovers"),
             format!("ready, depth of at most {DEPTH_CALM_MAX}, within {within} s"),
         );
+
         let look = async || -> Result<Look> {
             let (depth, ready) = (metric(api, DEPTH).await?, api.is_ready().await);
             let calm = ready && depth <= DEPTH_CALM_MAX;
             Ok(Look::new(calm, format!("ready {ready}, depth {depth}")))
         };
+
         rig.drill.expect(expectation, span, look).await;
     }
+
     let expectation = Expectation::new(
         "aggregator catches up",
         format!("all recorded before is merged within {within} s, by the same process"),
     );
+
     rig.drill.expect(expectation, span, async || caught_up(&rig.stack, during).await).await;
 }
 
@@ -200,6 +209,7 @@ async fn caught_up(stack: &Stack, during: &MeshCounters) -> Result<Look> {
     let started = metric(stack.api(), STARTED).await?;
     let same = (started - during.aggregator_started).abs() < f64::EPSILON;
     let mut behind = Vec::new();
+
     for (Station { name, .. }, recorded) in stack.stations().iter().zip(&during.recorded) {
         let series = format!("plimsoll_node_merged_samples_total{{node=\"{name}\"}}");
         let merged = metric(stack.api(), &series).await?;
@@ -207,11 +217,13 @@ async fn caught_up(stack: &Stack, during: &MeshCounters) -> Result<Look> {
             behind.push(format!("{name} {merged} of {recorded}"));
         }
     }
+
     let seen = match (behind.is_empty(), same) {
         (true, true) => "all merged, same process".to_owned(),
         (true, false) => "all merged, by another process".to_owned(),
         (false, _) => format!("merged {}", behind.join(", ")),
     };
+
     Ok(Look::new(behind.is_empty() && same, seen))
 }
 

@@ -153,18 +153,22 @@ impl Drill {
     ) -> bool {
         let deadline = Deadline::within((since + within).saturating_sub(self.elapsed()));
         let mut log_at = self.elapsed() + PROGRESS_EVERY;
+
         loop {
             let last = deadline.has_passed();
             let seen = Look::from(look().await);
+
             if seen.met || last {
                 let at = seen.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
                 return self.close(expectation, seen.seen, at, seen.met && at <= within);
             }
+
             if self.elapsed() >= log_at {
                 log_at += PROGRESS_EVERY;
                 let (now, of) = (self.elapsed().saturating_sub(since).as_secs(), within.as_secs());
                 eprintln!("waiting for {}: {now} s of {of} s ({})", expectation.name, seen.seen);
             }
+
             tokio::time::sleep(CHECK_EVERY.min(deadline.remaining())).await;
         }
     }

@@ -18,6 +18,7 @@ pub fn document(report: &Report) -> String {
         report.count(Verdict::Skipped),
         report.took.as_secs_f64()
     );
+
     for outcome in &report.expectations {
         case(&mut text, &report.drill, outcome);
     }
@@ -57,6 +58,7 @@ fn escaped(text: &str) -> String {
             c => safe.push(c),
         }
     }
+
     safe
 }
 

@@ -95,16 +95,20 @@ async fn expect_page(rig: &mut Rig, name: &str, firing: &[AlertKey]) {
     let expected = format!("plimsoll_alert_firing of {BUDGET} is 1 for {scopes}, else 0");
     let span = Span { since: rig.drill.elapsed(), within: PAGE_WAIT };
     let alerts: Vec<AlertKey> = rig.scopes().into_iter().map(|scope| alert(scope).key).collect();
+
     let look = async || -> Result<Look> {
         let (mut met, mut seen) = (true, Vec::new());
+
         for alert in &alerts {
             let value = rig.stack.api().metric(&series(alert)).await.context("no metrics")?;
             met &= value == Some(f64::from(u8::from(firing.contains(alert))));
             let shown = value.map_or_else(|| "absent".into(), |value| value.to_string());
             seen.push(format!("{} {shown}", alert.scope));
         }
+
         Ok(Look::new(met, seen.join(", ")))
     };
+
     rig.drill.expect(Expectation::new(name, expected), span, look).await;
 }
 

@@ -233,6 +233,7 @@ pub(super) mod tests {
         let fired = [(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)];
         let notifications = received(&[&fired[..], &[(5, "c", Pending)]].concat());
         let found = notifications.unexpected(Duration::from_secs(2), &[key("a")]);
+
         assert_eq!(
             found,
             [
@@ -240,7 +241,9 @@ pub(super) mod tests {
                 "epoch_hook (node a, epoch_hook) fired again"
             ]
         );
+
         lock(&notifications.inbox).take(Duration::ZERO, b"hello");
+
         assert_eq!(
             notifications.unexpected(Duration::from_secs(5), &[]),
             ["1 payloads that are not notifications"]

@@ -47,6 +47,7 @@ impl Report {
     pub fn new(drill: &Drill) -> Self {
         let expectations = drill.outcomes().to_vec();
         let any = |verdict| expectations.iter().any(|outcome| outcome.verdict == verdict);
+
         Self {
             drill: drill.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -68,6 +69,7 @@ impl Report {
         // One that proved nothing, because it cannot run here, does not fail the others.
         whole.passed = parts.iter().any(|part| part.passed)
             && parts.iter().all(|part| part.count(Verdict::Missed) == 0);
+
         for mut part in parts {
             for outcome in &mut part.expectations {
                 outcome.name = format!("{}: {}", part.drill, outcome.name);
@@ -77,6 +79,7 @@ impl Report {
             whole.comparisons.append(&mut part.comparisons);
             whole.accounts.append(&mut part.accounts);
         }
+
         whole
     }
 
@@ -91,6 +94,7 @@ impl Report {
         for Outcome { name, expected, seen, took, verdict } in &self.expectations {
             let (verdict, took) = (verdict.as_str(), took.as_secs_f64());
             let indent = " ".repeat(18);
+
             // Writing to a string cannot fail.
             let _written = writeln!(
                 text,
@@ -98,18 +102,21 @@ impl Report {
                  {seen}"
             );
         }
+
         text.push_str(&account::table(&self.accounts));
         text.push_str(&self.fleet.as_ref().map_or_else(String::new, FleetStats::table));
         text.push_str(&self.load.as_ref().map_or_else(String::new, LoadStats::table));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };
+
         let _written = write!(
             text,
             "{} {verdict} in {:.0} s: {met} met, {missed} missed, {skipped} skipped",
             self.drill,
             self.took.as_secs_f64()
         );
+
         text
     }
 }

@@ -157,11 +157,14 @@ impl Rig {
                 words(RECOVER_WAIT)
             ),
         );
+
         let (stack, nodes) = (&self.stack, &self.nodes);
+
         let look = async || match calm(stack, nodes).await? {
             calm if calm.met => look(stack, |summary| flows(nodes, summary, base)).await,
             restless => Ok(restless),
         };
+
         self.drill.expect(expectation, Span { since, within: RECOVER_WAIT }, look).await;
     }
 
@@ -228,10 +231,12 @@ impl Rig {
             // A process that exited with an error may still have a complete ledger.
             Err(error) => self.stack.api().summary().await.context(error),
         };
+
         let drained = summary.and_then(|summary| Ok((self.raw()?, summary)));
 
         let since = self.drill.elapsed();
         let (mut comparisons, mut accounts) = (Vec::new(), Vec::new());
+
         let looks = match drained {
             Ok((raw, summary)) => {
                 comparisons = ledger::compare(&raw, &summary);
@@ -270,13 +275,16 @@ impl Rig {
             let expectation = Expectation::new("carried through", "every part of the mesh answers");
             self.drill.judge(expectation, Duration::ZERO, Look::of(&disturbed, ""));
         }
+
         eprintln!("draining");
         let since = self.drill.elapsed();
         let drained = self.stack.drain().await;
+
         let expectation = Expectation::new(
             "drained",
             "jobs and nodes end with exit code 0, the aggregator receives every final message",
         );
+
         let done = "every process ended with code 0, every final message received";
         self.drill.judge(expectation, since, Look::of(&drained, done));
         drained
@@ -346,14 +354,17 @@ async fn calm(stack: &Stack, nodes: &[NodeName]) -> Result<Look> {
             return Ok(Look::new(false, format!("{} holds {depth} messages", station.name)));
         }
     }
+
     if !stack.api().is_ready().await {
         return Ok(Look::new(false, "the aggregator is not ready"));
     }
     let mut holes = 0.0;
+
     for node in nodes {
         let series = format!("plimsoll_node_sequence_gaps{{node=\"{node}\"}}");
         holes += metric(stack.api(), &series).await?;
     }
+
     Ok(Look::new(holes == 0.0, format!("{holes} messages missing")))
 }
 

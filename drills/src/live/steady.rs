@@ -37,17 +37,21 @@ impl Steady {
             || ("no scope".to_owned(), 0),
             |(scope, count)| (scope.to_string(), count),
         );
+
         if fewest < self.samples_min {
             return Look::new(false, format!("{fewest} samples ({least})"));
         }
+
         let restless = summary.budgets.iter().find(|row| {
             let alarmed = matches!(row.alert, AlertState::Pending | AlertState::Firing);
             alarmed || (row.operation == self.operation && row.verdict != Verdict::Within)
         });
+
         if let Some(row) = restless {
             let (verdict, alert) = (row.verdict.as_str(), row.alert.as_str());
             return Look::new(false, format!("{} ({}) {verdict}, {alert}", row.budget, row.scope));
         }
+
         Look::new(true, format!("calm, at least {fewest} samples"))
     }
 

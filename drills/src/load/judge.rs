@@ -37,6 +37,7 @@ pub(super) fn judge(
 ) {
     let lost: u64 = stats.lost.values().sum();
     let drained = Look::of(drained, "drained");
+
     let rows = [
         ("drained", "every node ends with code 0", drained.met, drained.seen),
         (
@@ -52,10 +53,12 @@ pub(super) fn judge(
             format!("{} merged, {lost} lost, {} unnamed", stats.merged, stats.unnamed),
         ),
     ];
+
     let rows = rows.into_iter().chain(match &stats.datagrams {
         Some(datagrams) => vec![named(datagrams), few_lost(stats, schedule)],
         None => vec![("nothing lost", "no sample is lost", lost == 0, format!("{:?}", stats.lost))],
     });
+
     for (name, expected, met, seen) in rows {
         drill.judge(Expectation::new(name, expected), Duration::ZERO, Look::new(met, seen));
     }

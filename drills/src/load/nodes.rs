@@ -40,6 +40,7 @@ impl LoadNodes {
             aggregator_settings: budgets(args.operations),
             ..StackOptions::new(dir)
         };
+
         let nodes = counted(args.nodes.into(), "node");
         let (stack, api, url) = match &args.broker {
             None => {
@@ -60,6 +61,7 @@ impl LoadNodes {
                 (None, api, url.clone())
             }
         };
+
         options.nodes = args.nodes as usize;
         Ok(Self { nodes: JoinedNodes::start(&options, &url).await?, stack, api, mesh })
     }

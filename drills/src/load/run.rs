@@ -37,16 +37,19 @@ const HOURS_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub async fn load(args: LoadArgs, dir: &Path) -> Result<Report> {
     let LoadArgs { count, rate, operations, nodes, burst_after, .. } = args;
     let schedule = Schedule { count, rate, nodes, operations, burst_after };
+
     anyhow::ensure!(
         schedule.due(count) <= HOURS_MAX,
         "--count {count} at --rate {rate} takes longer than a day; give another rate"
     );
+
     anyhow::ensure!(
         burst_after.is_none() || rate > 0 && count >= schedule.burst().end,
         "--count {count} ends before the burst does; --rate {rate} with --burst-after needs a rate, \
          and at least --count {}",
         schedule.burst().end
     );
+
     let mut drill = Drill::begin("drill-load");
     let mut nodes = LoadNodes::start(&args, dir).await?;
     let before = nodes.api.summary().await?;
@@ -121,18 +124,23 @@ impl Pages<'_> {
     async fn until_merged(&mut self, sent: &[Sent], pages: Option<Vec<Api>>) -> Vec<Received> {
         let (deadline, pages) = (Deadline::within(SETTLE_WAIT), pages.unwrap_or_default());
         let mut received = vec![Received::default(); pages.len()];
+
         loop {
             self.read().await;
+
             for (received, page) in received.iter_mut().zip(&pages) {
                 // A page that does not come leaves what the one before has shown.
                 *received = Received::of(page).await.unwrap_or(*received);
             }
+
             let mut pairs = sent.iter().zip(&received);
             let are_read = pairs.all(|(sent, received)| received.is_all_of(&sent.sizes));
+
             let expected = match pages.is_empty() {
                 true => sent.iter().map(|sent| sent.samples).sum(),
                 false => received.iter().map(|received| received.samples).sum::<u64>(),
             };
+
             let is_merged = self.delivery.merged() >= expected;
             if are_read && is_merged || deadline.has_passed() {
                 return received;

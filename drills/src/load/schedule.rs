@@ -45,6 +45,7 @@ impl Schedule {
         }
         let (n, in_burst) = (n - before, burst_rate * u64::from(BURST_SECONDS));
         let ends = begins + u64::from(BURST_SECONDS);
+
         match n.checked_sub(in_burst) {
             None => Duration::from_secs(begins) + evenly(n, burst_rate),
             Some(after) => Duration::from_secs(ends) + evenly(after, rate),

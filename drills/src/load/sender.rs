@@ -62,8 +62,10 @@ fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
         StatsdSender::Unix(_) => DATAGRAM_BYTES,
         StatsdSender::Udp(_) => UDP_DATAGRAM_BYTES,
     };
+
     let (mut sent, mut lines, mut dues) = (Sent::default(), String::new(), Vec::new());
     let mut numbers = task.schedule.of_node(task.node).peekable();
+
     while let Some(n) = numbers.next() {
         wait_until(watch, task.schedule.due(n));
         let line = format!("load.{}:{}|ms|#drill:load\n", task.schedule.operation(n), task.ms);
@@ -85,6 +87,7 @@ fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
         }
         lines.clear();
     }
+
     Ok(sent)
 }
 

@@ -53,9 +53,11 @@ impl LoadStats {
             0 => "all due at the start".to_owned(),
             rate => format!("{rate} a second"),
         };
+
         let lost: u64 = self.lost.values().sum();
         let reasons = self.lost.iter().map(|(reason, count)| format!(", {reason} {count}"));
         let reasons: String = reasons.collect();
+
         let rows = [
             (
                 "schedule",
@@ -83,11 +85,13 @@ impl LoadStats {
             ("late", times(&self.late)),
             ("delivery", times(&self.delivery)),
         ];
+
         let mut text = "\n".to_owned();
         for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "{name:<9} {value}");
         }
+
         text + "\n"
     }
 }

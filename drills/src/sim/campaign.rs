@@ -75,6 +75,7 @@ impl Campaign {
         let next = AtomicU64::new(self.from);
         let stop = AtomicBool::new(false);
         let shared = Mutex::new((Findings::default(), BTreeMap::new()));
+
         let work = || {
             while !stop.load(Ordering::Relaxed) {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -86,17 +87,21 @@ impl Campaign {
                 let (findings, broken) = &mut *shared;
                 findings.add(&outcome, &sets);
                 findings.took = watch.elapsed();
+
                 if let Some(what) = outcome.broken {
                     broken.insert(seed, what);
                     stop.store(true, Ordering::Relaxed);
                 }
+
                 progress(findings);
             }
         };
+
         std::thread::scope(|scope| {
             (1..self.threads).for_each(|_| drop(scope.spawn(work)));
             work();
         });
+
         let (mut findings, broken) = shared.into_inner().unwrap_or_default();
         findings.failure =
             broken.into_iter().next().map(|(seed, broken)| self.explain(seed, broken));

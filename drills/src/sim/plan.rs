@@ -219,8 +219,10 @@ impl Plan {
         if knobs.has_outage {
             schedule.push(Step { at, act: draw_outage(&mut rng, &knobs) });
         }
+
         for _ in 0..steps {
             at += rng.within(0..=2 * gap);
+
             let act = if rng.chance(faults_permille) {
                 let fault = swarm[rng.index(swarm.len())];
                 let act = draw(fault, &mut rng, &knobs, reach);
@@ -228,8 +230,10 @@ impl Plan {
             } else {
                 load(&mut rng, knobs.nodes)
             };
+
             schedule.push(Step { at, act });
         }
+
         Self { seed, knobs, steps: schedule }
     }
 }
@@ -261,10 +265,12 @@ impl Knobs {
         let reading = rng.one_of([0, 0, 0, 100, 400]) * MILLISECOND;
         // Rarely, because such a run takes as long as fifty others.
         let has_outage = rng.chance(OUTAGES_PERMILLE);
+
         let (interval, depths, reading) = match has_outage {
             true => (Duration::from_secs(1), Depths::by_default(), 0),
             false => (interval, Depths::draw(rng), reading),
         };
+
         Self {
             nodes: rng.one_of([2, 2, 3]),
             readers: rng.one_of([
@@ -310,6 +316,7 @@ fn draw(fault: Fault, rng: &mut Rng, knobs: &Knobs, reach: Time) -> Act {
     let span = rng.span(50 * MILLISECOND, reach);
     let who = anyone(rng, knobs);
     let (nodes, which) = (knobs.nodes, rng.index(knobs.readers.count()));
+
     match fault {
         Fault::Break => Act::Break { who, noticed_after: rng.span(MILLISECOND, 10 * SECOND) },
         Fault::Partition => {

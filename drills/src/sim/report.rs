@@ -62,6 +62,7 @@ impl SimulationReport {
     pub fn new(campaign: &Campaign, findings: &Findings) -> Self {
         let demanding = findings.runs >= SEEDS_DEMANDING;
         let missed = if demanding { findings.reached.unread() } else { Vec::new() };
+
         let failure = findings.failure.as_ref().map(|failure| Failed {
             seed: failure.seed,
             invariant: failure.broken.invariant,
@@ -75,6 +76,7 @@ impl SimulationReport {
                 .map(|step| format!("{}  {}", Shown(step.at), step.act))
                 .collect(),
         });
+
         Self {
             passed: failure.is_none() && missed.is_empty(),
             from: campaign.from,
@@ -115,15 +117,19 @@ pub fn words(report: &SimulationReport) -> String {
         report.duplicated,
         report.unexplained,
     );
+
     for (name, n) in &report.reached {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {n:>10}  {name}");
     }
+
     for name in &report.missed {
         let _ = writeln!(text, "MISSED: {name} was never reached");
     }
+
     if let Some(failed) = &report.failure {
         let Failed { seed, invariant, what, at_ns, knobs, shortest } = failed;
+
         let _ = writeln!(
             text,
             "BROKEN by seed {seed} at {}: {invariant}\n  {what}\n  replay: drill-sim --seed {seed} \
@@ -131,10 +137,12 @@ pub fn words(report: &SimulationReport) -> String {
             Shown(*at_ns),
             report.steps,
         );
+
         for step in shortest {
             let _ = writeln!(text, "    {step}");
         }
     }
+
     let _ = write!(text, "{}", if report.passed { "PASSED" } else { "FAILED" });
     text
 }

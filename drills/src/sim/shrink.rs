@@ -13,13 +13,16 @@ pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
     let mut best = plan.clone();
     let mut spent = 0;
     let mut chunk = best.steps.len().div_ceil(2).max(1);
+
     loop {
         let mut at = 0;
         let mut is_smaller = false;
+
         while at < best.steps.len() && spent < EVENTS_MAX {
             let candidate = without(&best, at, chunk);
             let (still_breaks, events) = breaks(&candidate);
             spent += events;
+
             if still_breaks {
                 best = candidate;
                 is_smaller = true;
@@ -27,6 +30,7 @@ pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
                 at += chunk;
             }
         }
+
         if spent >= EVENTS_MAX || (chunk == 1 && !is_smaller) {
             return best;
         }

@@ -76,6 +76,7 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Summary, JobError> {
     let mut reporter = Reporter::new(args.statsd.clone(), raw);
     let (epochs, ended_by) = job.epochs(args, stop, &mut reporter).map_err(raw_error)?;
     let (sent, unsent) = reporter.finish().map_err(raw_error)?;
+
     Ok(Summary {
         epochs,
         ended_by,
@@ -124,12 +125,14 @@ impl Job {
         let pace = Pace::per_second(args.epochs_per_second);
         let started = Stopwatch::start();
         let mut done = 0;
+
         loop {
             let elapsed = started.elapsed();
             if let Some(ending) = self.ending(args, done, elapsed, stop) {
                 return Ok((done, ending));
             }
             let due = args.seconds.map_or(pace.due(done), |end| end.min(pace.due(done)));
+
             if elapsed < due {
                 idle(due.saturating_sub(elapsed), reporter)?;
             } else {
@@ -195,6 +198,7 @@ impl Job {
     fn hook(&mut self) {
         self.accuracy = Some(self.model.validate());
         let lines = self.commands.as_mut().map(Tail::read).unwrap_or_default();
+
         for command in commands::parse(&lines) {
             match command {
                 Ok(command) => self.on_command(command),
@@ -204,6 +208,7 @@ impl Job {
                 }
             }
         }
+
         let extra = Stopwatch::start();
         while extra.elapsed() < self.extra_work {
             black_box(self.model.validate());

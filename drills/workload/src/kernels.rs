@@ -83,6 +83,7 @@ impl Kernels {
             self.cached[number % KERNELS_CACHED_MAX] = None;
             return Outcome::Error;
         }
+
         let kernel = read(&path(&self.dir, number)).map(Kernel);
         match kernel.ok().filter(|kernel| kernel.is_intact(checksum)) {
             Some(kernel) => {

@@ -48,6 +48,7 @@ impl Model {
         let mut noise = kernel.noise(self.rng.below(kernel.bytes().len()));
         let mut moved = |x: f32| x + NOISE * noise.next().unwrap_or_default();
         let mut loss = 0.0;
+
         for batch in self.training.chunks(BATCH) {
             let mut gradient = [0.0; 4];
             for point in batch {
@@ -59,10 +60,12 @@ impl Model {
                     *slope += (found - wanted) * x;
                 }
             }
+
             for (weight, slope) in self.weights.iter_mut().zip(gradient) {
                 *weight -= LEARNING_RATE * slope / batch.len() as f32;
             }
         }
+
         loss / TRAINING_POINTS as f32
     }
 

@@ -98,6 +98,7 @@ impl Reporter {
         if self.failed.is_some_and(|failed| failed.elapsed() < RETRY_EVERY) {
             return Ok(());
         }
+
         while let Some(sample) = self.waiting.front() {
             match self.offer(&sample.to_string()) {
                 Sent::Accepted => self.on_accepted()?,
@@ -108,6 +109,7 @@ impl Reporter {
                 }
             }
         }
+
         Ok(())
     }
 

@@ -80,6 +80,7 @@ impl Destination {
                     SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                     SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
                 };
+
                 let socket = UdpSocket::bind((any, 0))?;
                 socket.connect(address)?;
                 socket.set_write_timeout(Some(SEND_WAIT))?;

@@ -61,6 +61,7 @@ impl Connection {
                 send(self.stream.as_raw_fd(), &frame[self.written..], MsgFlags::MSG_NOSIGNAL);
             self.written += sent.map_err(|errno| exchange_error(io::Error::from(errno).kind()))?;
         }
+
         while self.answered < ANSWER_BYTES {
             match self.stream.read(&mut self.answer[self.answered..]) {
                 Ok(0) => return Err(ExchangeError::HungUp),
@@ -68,6 +69,7 @@ impl Connection {
                 Err(error) => return Err(exchange_error(error.kind())),
             }
         }
+
         (self.written, self.answered) = (0, 0);
         Ok(u64::from_be_bytes(self.answer))
     }

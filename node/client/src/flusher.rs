@@ -34,16 +34,19 @@ fn run(settings: Settings) {
     let every = settings.flush_every;
     let mut sender = Sender::new(settings.stream, client_name(), settings.labels);
     let (mut served, mut span) = (0, every);
+
     loop {
         let mut state = registry::wait_for_request(served, span);
         let is_whole = state.take_into(&mut sender.unsent);
         let FlushRequests { wanted, waiting, is_ending, .. } = state.requests;
         drop(state);
+
         let outcome = match sender.send(waiting > 0, is_ending && is_whole) {
             // A thread that waits, above all at the exit of the process, waits for the rest too.
             SendOutcome::Complete if !is_whole => SendOutcome::Waiting,
             outcome => outcome,
         };
+
         registry::report(sender.delivery(), wanted, outcome);
         let is_overdue = waiting > 0 && outcome != SendOutcome::Complete;
         (served, span) = (wanted, if is_overdue { RETRY_PAUSE_MIN } else { every });

@@ -120,20 +120,24 @@ fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> Flus
         COLD => return of_idle_process(),
         _ => {}
     }
+
     let Some(mut state) = registry::try_lock(until) else {
         return FlushOutcome::TimedOut { held: 0 };
     };
     state.ensure_flusher(flusher::spawn);
     let request = state.request_flush();
     state.requests.waiting += 1;
+
     while state.requests.done < request && !until.has_passed() && state.is_flusher_running() {
         if state.requests.unreachable >= request && is_hopeless(&state) {
             break;
         }
         state = registry::wait_for_report(state, until);
     }
+
     state.requests.waiting -= 1;
     let held = state.held();
+
     match state.requests {
         requests if requests.done >= request => FlushOutcome::Delivered,
         requests if requests.unreachable >= request => FlushOutcome::Unreachable { held },

@@ -60,11 +60,13 @@ pub(crate) fn record(index: u32, ns: u64) {
         }
         return;
     }
+
     let recorded = RECORDERS.try_with(|recorders| {
         let recorder = recorders.recorder(index as usize)?;
         recorder[side].record(ns);
         Some(())
     });
+
     if recorded != Ok(Some(())) {
         record_cold(index, ns);
     }
@@ -78,6 +80,7 @@ fn record_cold(index: u32, ns: u64) {
     if !ready() {
         return;
     }
+
     let known = RECORDERS.try_with(|recorders| {
         if recorders.recorder(index as usize).is_none() {
             recorders.keep(index as usize, registry::enlist(index));
@@ -86,6 +89,7 @@ fn record_cold(index: u32, ns: u64) {
         let half = recorders.recorder(index as usize).and_then(|recorder| recorder.get(side));
         half.map(|half| half.record(ns))
     });
+
     if known != Ok(Some(())) {
         registry::record_of_ended(index, ns);
     }

@@ -133,6 +133,7 @@ impl State {
             SIDE.store(OFF, Relaxed);
             return false;
         }
+
         self.threads.retain(|number, _| *number == self.forked);
         for half in self.halves() {
             half.take();

@@ -68,7 +68,9 @@ impl Sender {
                 let load = self.unsent.cut().or_else(|| owes_final.then(FrameLoad::default));
                 self.unanswered = load.and_then(|load| self.number(load, is_ending));
             }
+
             let Some(unanswered) = &mut self.unanswered else { return SendOutcome::Complete };
+
             if self.connection.is_none() {
                 if !is_awaited && !self.retry.has_passed() {
                     return SendOutcome::Unreachable;
@@ -76,7 +78,9 @@ impl Sender {
                 self.connection = Connection::open(&self.path).ok();
                 self.delivery.connections += u64::from(self.connection.is_some());
             }
+
             let Some(connection) = &mut self.connection else { return self.on_unreachable() };
+
             match connection.exchange(&unanswered.bytes) {
                 Ok(seq) if seq >= unanswered.seq.0 => self.on_answered(),
                 Err(ExchangeError::Slow) => return SendOutcome::Waiting,

@@ -53,7 +53,9 @@ impl Settings {
                 None
             }
         };
+
         let enabled = config.enable.or(switch(ENABLE)).unwrap_or(false);
+
         let profilers = Profiler::ALL.map(|profiler| {
             let in_code = match profiler {
                 Profiler::Timers => config.timers,
@@ -63,6 +65,7 @@ impl Settings {
             // A program that enables the library in code need not name each profiler.
             (profiler, wanted.or((config.enable == Some(true)).then_some(true)))
         });
+
         let names = Profiler::ALL.map(Profiler::variable);
         let is_unset = profilers.iter().all(|(_, wanted)| wanted.is_none())
             && config.enable.is_none()
@@ -70,21 +73,26 @@ impl Settings {
         let lost = profilers.iter().find(|(_, wanted)| *wanted == Some(true) && !enabled);
         // Off on purpose needs no word.
         let is_off_on_purpose = config.enable == Some(false) || variable(ENABLE).is_some();
+
         if let Some((profiler, _)) = lost.filter(|_| !is_off_on_purpose) {
             let name = profiler.variable();
             problems
                 .push(format!("{name} has no effect without the master switch: set {ENABLE}=1"));
         }
+
         let flush_every = config.flush_every.or_else(|| {
             let text = variable(FLUSH_MS)?;
             let ms = text.to_str().and_then(|ms| ms.parse().ok());
+
             if ms.is_none() {
                 let text = text.to_string_lossy();
                 problems
                     .push(format!("{FLUSH_MS} is {text:?} and has no effect: use milliseconds"));
             }
+
             ms.map(Duration::from_millis)
         });
+
         let labels = labels(variable(LABELS), &config.labels, &mut problems);
         Self {
             enabled,
@@ -115,12 +123,14 @@ fn labels(
     let is_valid = pairs.iter().all(|(_, value)| !value.is_empty())
         && pairs.len() + in_code.len() <= DEFAULT_LABELS_MAX
         && Labels::new(pairs.iter().copied()).is_ok();
+
     if !is_valid {
         problems.push(format!(
             "{LABELS} is {text:?} and has no effect: use at most {DEFAULT_LABELS_MAX} labels such \
              as run=r7,rank=3"
         ));
     }
+
     let others = |(key, _): &(&str, &str)| is_valid && in_code.iter().all(|(set, _)| set != key);
     let pairs = pairs.into_iter().filter(others);
     let in_code = in_code.iter().map(|(key, value)| (key.as_str(), value.as_str()));

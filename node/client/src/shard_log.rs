@@ -52,10 +52,12 @@ impl ShardLog {
     /// Adds a read, and returns whether it was slow.
     pub(crate) fn add(&mut self, shard: &str, took: Duration, outcome: ReadOutcome) -> bool {
         let Self(sum) = self;
+
         // took > factor * total / reads, without a division.
         let is_slow = sum.reads >= SLOW_READ_AFTER
             && u128::from(nanos(took)) * u128::from(sum.reads)
                 > u128::from(SLOW_READ_FACTOR) * sum.total.as_nanos();
+
         sum.reads += 1;
         sum.slow += u64::from(is_slow);
         sum.failed += u64::from(outcome.is_failed);
@@ -63,11 +65,13 @@ impl ShardLog {
         sum.bytes = sum.bytes.saturating_add(outcome.bytes);
         sum.rows = sum.rows.saturating_add(outcome.rows);
         let place = sum.slowest.partition_point(|(_, other)| *other >= took);
+
         if place < SLOWEST_READS_MAX {
             let end = shard.floor_char_boundary(SHARD_NAME_BYTES_MAX);
             sum.slowest.insert(place, (shard[..end].to_owned(), took));
             sum.slowest.truncate(SLOWEST_READS_MAX);
         }
+
         is_slow
     }
 }

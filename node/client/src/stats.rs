@@ -44,6 +44,7 @@ pub struct Stats {
 pub fn stats() -> Stats {
     let state = process::state();
     let (recorded, delivery) = (state.recorded(), state.delivery);
+
     Stats {
         enabled: SIDE.load(Relaxed) < 2,
         recorded,

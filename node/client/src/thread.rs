@@ -31,8 +31,10 @@ pub(crate) fn spawn(
     if unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) } != 0 {
         return false;
     }
+
     let start = Box::into_raw(Box::new(Start { name, body: Box::new(body) }));
     let mut thread = MaybeUninit::uninit();
+
     // SAFETY: `attributes` was initialised, and is used no more after it is destroyed. `run` gets a
     // pointer to a `Start` of its own, which is `Send`.
     let is_started = unsafe {
@@ -44,10 +46,12 @@ pub(crate) fn spawn(
         libc::pthread_attr_destroy(attributes);
         is_started
     };
+
     if !is_started {
         // SAFETY: `start` came from a box, and no thread has it.
         drop(unsafe { Box::from_raw(start) });
     }
+
     is_started
 }
 

@@ -78,12 +78,14 @@ impl Unsent {
         let defaults = std::mem::take(&mut self.defaults);
         let more = label_bytes(&defaults);
         let mut room = FRAME_BYTES_SPLIT;
+
         // The first entry always fits: even the largest entry fits a frame by itself.
         let mut fits = |bytes: usize, first: bool| {
             let fits = first || bytes <= room;
             room = room.saturating_sub(bytes);
             fits
         };
+
         let latency = &mut load.latency;
         while let Some(entry) = self.histograms.first_entry() {
             let (series, histogram) = entry.get();
@@ -95,6 +97,7 @@ impl Unsent {
             let (series, histogram) = entry.remove();
             latency.histograms.push((labelled(series, &defaults), histogram));
         }
+
         let mut numbers = |unsent: &mut BTreeMap<Series, f64>, into: &mut Vec<(Series, f64)>| {
             while let Some(entry) = unsent.first_entry() {
                 if !fits(series_bytes(entry.key()) + more, false) {
@@ -104,6 +107,7 @@ impl Unsent {
                 into.push((labelled(series, &defaults), value));
             }
         };
+
         numbers(&mut self.counters, &mut latency.counters);
         numbers(&mut self.gauges, &mut latency.gauges);
         load.clamped = std::mem::take(&mut self.clamped);

@@ -44,6 +44,7 @@ fn node() -> (Core, Now) {
 fn node_within(bounds: Bounds) -> (Core, Now) {
     let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
     let mut core = Core::new(identity(), bounds, now);
+
     core.on_bus_event(
         now,
         &BusEvent::Connected {
@@ -52,11 +53,13 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
             payload_bytes_max: 0,
         },
     );
+
     let limit = |name, limit_ns| LatencyLimit {
         operation: Operation::new(name).expect("a constant name of plain letters"),
         limit_ns,
         allowed_ppm: 10_000,
     };
+
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
     let given = Confirmation { behind: true, limits, ..Confirmation::of(node) };
@@ -110,11 +113,13 @@ pub fn otlp(bytes: &[u8]) {
         for encoding in [otlp::Encoding::Protobuf, otlp::Encoding::Json] {
             let (mut core, now) = node_of_spans();
             let now = now.after(Duration::from_secs(1));
+
             let Ok(outcome) = core.on_otlp(now, signal, encoding, bytes) else {
                 let status = core.status();
                 assert_eq!((status.intake.samples, status.series), (0, 0), "nothing is taken");
                 continue;
             };
+
             assert_eq!(outcome.refused > 0, outcome.message.is_some());
             assert!(core.on_otlp(now, signal, encoding, bytes).is_ok(), "it can be read again");
             check_sealed(core, now);
@@ -149,7 +154,9 @@ pub fn promtext(bytes: &[u8]) {
             allow: Vec::new(),
             series_max: 50,
         }];
+
         let (mut core, mut now) = node_within(bounds);
+
         for body in bytes.split(|byte| *byte == 0xff) {
             let page = Page { format, body: body.to_vec(), is_whole: true };
             let scrape = Scrape { target: 0, took: Duration::ZERO, page: Ok(page) };
@@ -157,6 +164,7 @@ pub fn promtext(bytes: &[u8]) {
             let _warnings = core.on_scrape(now, &scrape);
             assert!(core.status().intake.scrapes[0].series <= 50);
         }
+
         check_sealed(core, now);
     }
 }

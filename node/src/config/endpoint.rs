@@ -43,6 +43,7 @@ impl Endpoint {
             return Err(format!("names no host; it must be an address {example}"));
         };
         let query = read.query().map_or_else(String::new, |query| format!("?{query}"));
+
         Ok(Self {
             url: url.to_owned(),
             address,

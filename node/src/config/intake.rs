@@ -46,12 +46,15 @@ pub(super) fn rules(
 ) -> Result<Rules, String> {
     let allow = keys("labels.allow", &labels.allow)?;
     let drop = keys("labels.drop", &labels.drop)?;
+
     if let Some(both) = allow.intersection(&drop).next() {
         return Err(format!(
             "labels.drop: {both:?} is in labels.allow too; remove it from one of them"
         ));
     }
+
     let (suffixes, patterns) = (suffixes(&units.suffixes)?, patterns(&units.patterns)?);
+
     Ok(Rules {
         labels: LabelRules { allow, drop, container: labels.container },
         units: Units { ms: units.ms, h: units.h, d: units.d, suffixes, patterns },

@@ -71,10 +71,12 @@ impl Listen {
             let text = "listen.stream must not be the path of listen.unix; choose another";
             return Err(text.to_owned());
         }
+
         for (key, path) in [("listen.unix", &self.unix), ("listen.stream", &self.stream)] {
             path.as_deref().map_or(Ok(()), |path| check_socket(key, path))?;
         }
         let SocketAccess { users, .. } = self.access()?;
+
         match self.udp {
             Some(udp) if users.is_some() => Err(format!(
                 "listen.users: any user may send to listen.udp = \"{udp}\", which shows no sender; \
@@ -90,12 +92,14 @@ fn check_socket(key: &str, path: &Path) -> Result<(), String> {
     directory::check_parent(key, path)?;
     let shown = path.display();
     let bytes = path.as_os_str().len();
+
     if bytes > SOCKET_PATH_BYTES_MAX {
         return Err(format!(
             "{key}: {shown} has {bytes} bytes; the path of a socket has at most \
              {SOCKET_PATH_BYTES_MAX}"
         ));
     }
+
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
             Err(format!("{key}: {shown} exists and is not a socket; name another path"))

@@ -140,6 +140,7 @@ impl Config {
             ),
             ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
+
         let mut rules = ranges.into_iter().chain(self.delivery_checks());
         match rules.find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
@@ -153,6 +154,7 @@ impl Config {
         let seconds = 1..=3_600;
         let messages = outbox.messages_max.saturating_add(outbox.unconfirmed_messages);
         let bytes = outbox.bytes_max.saturating_add(outbox.unconfirmed_bytes);
+
         [
             ("outbox.messages_max must be at least 1", outbox.messages_max >= 1),
             (

@@ -42,12 +42,14 @@ pub(super) fn rules(otlp: &OtlpSettings) -> Result<OtlpRules, String> {
     few("otlp.operations", otlp.operations.len(), OTLP_OPERATIONS_MAX, "entries")?;
     few("otlp.span", otlp.span.len(), OTLP_SPAN_RULES_MAX, "entries")?;
     let mut operations = BTreeMap::new();
+
     for text in &otlp.operations {
         let (metric, operation) = operation(text)?;
         if operations.insert(metric, operation).is_some() {
             return Err(format!("otlp.operations: {text:?} renames a metric twice; remove one"));
         }
     }
+
     Ok(OtlpRules {
         unit: otlp.unit,
         resource_labels: labels("otlp.resource_labels", &otlp.resource_labels)?,
@@ -83,13 +85,16 @@ fn labels(key: &str, texts: &[String]) -> Result<Vec<LabelOf>, String> {
 fn span(settings: &SpanSettings) -> Result<SpanRule, String> {
     let SpanSettings { name, attributes, operation, labels: texts } = settings;
     few("otlp.span.attributes", attributes.len(), OTLP_SPAN_ATTRIBUTES_MAX, "entries")?;
+
     let attribute = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("otlp.span.attributes: {text:?} must be attribute=value")),
     };
+
     if name.is_empty() {
         return Err("otlp.span.name must not be empty; \"*\" matches every span".to_owned());
     }
+
     Ok(SpanRule {
         name: Glob::new(name),
         attributes: attributes.iter().map(attribute).collect::<Result<_, _>>()?,

@@ -47,12 +47,14 @@ fn target(one: &ScrapeSettings) -> Result<Target, String> {
         return Err(format!("scrape.series_max must lie between 1 and {}", limits::SERIES_MAX_MAX));
     }
     let mut pairs = Vec::new();
+
     for text in &one.labels {
         let pair = text.split_once('=').filter(|(_, value)| !value.is_empty());
         pairs.push(pair.ok_or_else(|| {
             format!("scrape.labels: {text:?} must be key=value, such as \"app=trainer\"")
         })?);
     }
+
     let labels = Labels::new(pairs).map_err(|error| format!("scrape.labels: {error}"))?;
     Ok(Target {
         name: one.url.clone(),

@@ -50,12 +50,14 @@ impl Confirmers {
             return Err(REPLAYED);
         }
         self.newest.insert(issue.aggregator.clone(), (issue.at, now));
+
         if self.newest.len() > CONFIRMERS_MAX {
             let oldest = self.newest.iter().min_by_key(|(_, (_, came))| *came);
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {
                 self.newest.remove(&name);
             }
         }
+
         Ok(())
     }
 }

@@ -70,11 +70,13 @@ impl DeclaredUrgencies {
                 continue;
             }
             let priority = received.priority(now, declared.urgency);
+
             for operation in meant {
                 let known = urgent.entry((*operation).clone()).or_default();
                 *known = priority.max(*known);
             }
         }
+
         urgent
     }
 

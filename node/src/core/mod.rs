@@ -367,10 +367,12 @@ impl Core {
             self.emptied = self.emptied.map(|_| now.mono);
             Ok(())
         });
+
         match applied {
             Ok(()) => self.confirmations.accepted += 1,
             Err(reason) => *self.confirmations.rejected.entry(reason).or_default() += 1,
         }
+
         applied
     }
 
@@ -404,6 +406,7 @@ impl Core {
         if self.leaving && self.outbox.is_empty() {
             self.emptied.get_or_insert(now.mono);
         }
+
         if now.mono >= self.interval_ends && !self.leaving {
             self.close_interval(now, false);
             let next = self.interval_ends.plus(self.interval_length);
@@ -429,14 +432,17 @@ impl Core {
         let ClosedInterval { started, latency, breached, events, lost } = self.intake.close(now);
         self.spool.on_interval_closed();
         self.own_closed += std::mem::take(&mut self.own_open);
+
         for (reason, samples) in lost {
             let samples = SampleCount::of_jobs(samples);
             self.ledger.record(samples);
             self.ledger.lose(reason, samples);
         }
+
         let is_behind = self.outbox.is_behind(now.mono);
         let operations = latency.histograms.iter().map(|(series, _)| &series.operation);
         let urgent = self.declared.of_operations(now.mono, &breached, operations);
+
         for (latency, priority) in priority::of_latency(latency, &urgent, &breached, is_behind) {
             let mut priority = priority;
             for part in outbox::split(latency, MESSAGE_BYTES_SPLIT) {
@@ -445,11 +451,13 @@ impl Core {
                 priority = priority.min(Priority::Critical);
             }
         }
+
         if !events.events.is_empty() {
             let declared = self.declared.of_events(now.mono, &events);
             let priority = priority::of_events(&events).max(declared);
             self.enqueue(now, started, priority, &Body::Event(events));
         }
+
         let readings = self.hardware.take();
         if !readings.is_empty() {
             let priority = self.reported.priority_of_hardware(&readings);
@@ -458,6 +466,7 @@ impl Core {
             let least = if hardware.is_change() { Priority::Low } else { Priority::Normal };
             self.enqueue(now, started, priority.max(least), &Body::Hardware(hardware));
         }
+
         let bus = self.bus_stats();
         let priority = self.reported.priority_of_bus(&bus);
         self.outbox.reset_depth_max();
@@ -515,6 +524,7 @@ impl Core {
         if !spool.may_send() {
             return None;
         }
+
         outbox.next_publish(now.mono, |seq, lane, mut draft| {
             draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
             if draft.has_bus() {
@@ -522,11 +532,13 @@ impl Core {
             }
             let interval = (draft.start, draft.length_ns, draft.kind);
             let sealed = sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft);
+
             if let Some(records) = records {
                 let (start, length_ns, kind) = interval;
                 let end = start.plus(Duration::from_nanos(length_ns));
                 records.push_back(Record { end, length_ns, kind, message: sealed.payload.clone() });
             }
+
             sealed
         })
     }
@@ -565,15 +577,18 @@ impl Core {
         self.ledger.record(lost);
         self.ledger.lose(loss::EXPIRED, lost);
         self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
+
         for state in recovered.incarnations {
             let is_stopped = stopped == Some(state.incarnation);
             let end = if is_stopped { IncarnationEnd::InOrder } else { IncarnationEnd::Crashed };
             self.take_over_incarnation(now, state, end);
         }
+
         self.record_again(&recovered.sealed);
         recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
         // Old readings and counters are superseded, and so is a final message that was not sealed.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
+
         for draft in drafts.filter(|draft| !draft.is_state()) {
             self.ledger.record(samples_of(&draft));
             self.outbox.adopt_draft(draft);

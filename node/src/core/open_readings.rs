@@ -21,15 +21,18 @@ impl OpenReadings {
             self.0 = sample;
             return;
         }
+
         let mut expected = 0;
         for reading in sample {
             // Samples have one order, so that most readings are found at once.
             let is_same =
                 |open: &Reading| open.sensor == reading.sensor && open.labels == reading.labels;
+
             let at = match self.0.get(expected).is_some_and(is_same) {
                 true => Some(expected),
                 false => self.0.iter().position(is_same),
             };
+
             match at {
                 Some(at) => {
                     expected = at + 1;

@@ -50,6 +50,7 @@ impl ReportedStates {
                 bus.confirmations_refused_sum(),
             )
         };
+
         let is_same = states(&std::mem::replace(&mut self.bus, bus.clone())) == states(bus);
         if is_same { Priority::Low } else { Priority::Normal }
     }
@@ -69,6 +70,7 @@ pub(super) fn of_latency(
         Priority::Immediate if is_behind && breached.contains(operation) => Priority::Critical,
         priority => priority,
     };
+
     // Of what is critical the newest is sent first, so what is breached comes last.
     let apart: &[Priority] = match is_behind {
         true => &[Priority::High, Priority::Immediate, Priority::Critical],
@@ -77,6 +79,7 @@ pub(super) fn of_latency(
 
     let Latency { mut histograms, counters, gauges } = latency;
     let mut messages = Vec::new();
+
     for priority in apart {
         let is_meant = |(series, _): &mut (Series, Histogram)| of(&series.operation) == *priority;
         let histograms: Vec<_> = histograms.extract_if(.., is_meant).collect();
@@ -90,6 +93,7 @@ pub(super) fn of_latency(
         let most = rest.histograms.iter().map(|(series, _)| of(&series.operation)).max();
         messages.push((rest, most.unwrap_or_default()));
     }
+
     messages
 }
 

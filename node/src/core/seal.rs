@@ -60,6 +60,7 @@ impl Sealer {
         draft: Draft,
     ) -> SealedMessage {
         let (samples, own_samples) = (draft.samples(), draft.own_samples());
+
         let header = Header {
             node: self.identity.node.clone(),
             incarnation: self.incarnation,
@@ -71,6 +72,7 @@ impl Sealer {
             successor: None,
             labels: draft.labels,
         };
+
         let payload = wire::encode_around(&header, draft.kind, &draft.body);
         SealedMessage {
             incarnation: self.incarnation,
@@ -96,6 +98,7 @@ impl Sealer {
         end: IncarnationEnd,
     ) -> SealedMessage {
         let IncarnationState { incarnation, newest, .. } = *former;
+
         let header = Header {
             node: self.identity.node.clone(),
             incarnation,
@@ -107,8 +110,10 @@ impl Sealer {
             successor: (end == IncarnationEnd::Crashed).then_some(self.incarnation),
             labels: Labels::default(),
         };
+
         let (lane, kind) = (Lane::Normal, SnapshotKind::Bus);
         let body = wire::encode_body(&Body::Bus(wire::Bus::default()));
+
         SealedMessage {
             incarnation,
             seq: header.seq,
@@ -133,6 +138,7 @@ impl Sealer {
     pub(super) fn dead_letter(&self, ticket: Ticket, letter: DeadLetter) -> Publish {
         let DeadLetter { message, reason } = letter;
         let (node, incarnation, seq) = (self.node(), message.incarnation, message.seq);
+
         let headers = vec![
             ("Plimsoll-Reason", reason.as_str().to_owned()),
             ("Plimsoll-Node", node.to_string()),
@@ -142,10 +148,12 @@ impl Sealer {
             ("Plimsoll-Bytes", message.payload.len().to_string()),
             ("Plimsoll-Subject", message.subject),
         ];
+
         let payload = match reason {
             DeadLetterReason::MaxPayload | DeadLetterReason::TooLarge => Bytes::new(),
             _ => message.payload,
         };
+
         // The same for every attempt, so that a stream keeps one letter of a message.
         let message_id = message_id(node.as_str(), incarnation, seq, IdOf::Letter, message.nonce);
         Publish { ticket, subject: self.dead_subject(), message_id, headers, payload }

@@ -40,13 +40,16 @@ impl SentReadings {
             };
             return Hardware { readings, set: self.set, changed: Vec::new() };
         }
+
         let both = (0..).zip(self.readings.iter().zip(&readings));
         let differ = both.filter(|(_, (sent, read))| sent.value != read.value);
         self.changed.extend(differ.map(|(place, _)| place));
+
         let value = |place: &u32| {
             let reading = readings.get(usize::try_from(*place).ok()?)?;
             Some((*place, reading.value?))
         };
+
         let changed = self.changed.iter().filter_map(value).collect();
         Hardware { readings: Vec::new(), set: self.set, changed }
     }

@@ -49,6 +49,7 @@ impl Broker {
         let url = config.url_without_secrets();
         let link = BrokerConnection::open(config.clone(), (mesh, node), has_history)?;
         let absence = Absence::since(now);
+
         Ok(Self {
             link,
             config,
@@ -84,6 +85,7 @@ impl Broker {
             return;
         }
         self.started = now;
+
         match BrokerConnection::open(
             self.config.clone(),
             (&self.mesh, &self.node),
@@ -122,6 +124,7 @@ impl Broker {
             | BusEvent::Refused { .. }
             | BusEvent::Denied { .. } => {}
         }
+
         self.faults.on_event(event);
         let taken = core.taken_ids();
         core.on_bus_event(now, event);
@@ -148,11 +151,13 @@ impl Broker {
         if !self.link.is_open() {
             return;
         }
+
         while let Some(publish) = core.next_publish(now) {
             if let Err(ticket) = self.link.try_publish(publish) {
                 return core.on_handover_failed(now, ticket);
             }
         }
+
         while let Some(letter) = core.next_dead_letter(now) {
             self.log_letter(&letter);
             if let Err(ticket) = self.link.try_publish(letter) {
@@ -176,6 +181,7 @@ impl Broker {
             let [reason, subject, samples] =
                 ["Plimsoll-Reason", "Plimsoll-Subject", "Plimsoll-Samples"]
                     .map(|name| header(name).map_or("", |(_, value)| value.as_str()));
+
             tracing::warn!(
                 reason,
                 subject,
@@ -200,6 +206,7 @@ impl Broker {
         if let Some(span) = self.absence.on_deadline(now) {
             let (url, seconds) = (&self.url, span.as_secs());
             let cause = self.faults.connect_error().unwrap_or("no answer");
+
             tracing::warn!(
                 url,
                 seconds,

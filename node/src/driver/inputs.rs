@@ -68,6 +68,7 @@ impl Inputs {
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         self.check_answers(core, now);
         let datagrams = self.sockets.take(cost, |event| core.on_socket_event(now, event));
+
         for RejectedInput { reason, count, example } in core.take_line_warnings() {
             tracing::warn!(
                 reason,
@@ -76,9 +77,11 @@ impl Inputs {
                 "lines rejected, with the newest; logged at doubling counts of each reason"
             );
         }
+
         for warning in core.take_unit_warnings() {
             tracing::warn!("unit is suspect (logged once per operation): {warning}");
         }
+
         let frames = self.frames.take(|read| match read {
             Ok(frame) => Some((core.on_frame(now, frame), core.wait_for_note(now))),
             Err(error) => {
@@ -86,6 +89,7 @@ impl Inputs {
                 None
             }
         });
+
         self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         cost.end(Stage::Frames);
         let bodies = self.otlp.take(self.are_answers_overdue, |signal, encoding, body| {

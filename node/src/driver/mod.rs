@@ -117,6 +117,7 @@ impl Driver {
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
         let (departure, cost) = (Departure::default(), Cost::default());
+
         Ok(Self {
             clock,
             core,
@@ -155,6 +156,7 @@ impl Driver {
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
         let mut readable = self.departure.step() == Step::Emptying;
+
         // In this order, so that a flood of datagrams delays neither clock nor broker.
         tokio::select! {
             biased;
@@ -173,11 +175,13 @@ impl Driver {
             Some(scraped) = self.scraper.next() => self.on_scraped(&scraped),
             () = self.inputs.readable() => readable = true,
         }
+
         if self.core.is_interval_over(self.clock.now().mono) {
             // What came in time belongs to the interval that is about to close.
             self.inputs.cut_rests_short();
             readable = true;
         }
+
         self.cost.begin();
         let is_more = readable && self.read_inputs();
         // Before anything of it may be sent or written, so that no answered sample is sent again.
@@ -197,10 +201,12 @@ impl Driver {
         self.spool.write(&mut self.core, now);
         self.cost.end(Stage::Spool);
         self.broker.log_absence(self.core.is_connected(), now.mono);
+
         if is_more {
             // Sockets that are always readable must not starve signals and tasks.
             yield_now().await;
         }
+
         self.departure.step() != Step::Ended
     }
 
@@ -293,11 +299,14 @@ impl Driver {
         self.history.end(HISTORY_END_WAIT).await;
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
+
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {
             tracing::info!(recorded, lost, "node ended; all messages acknowledged");
             return Exit::Success;
         }
+
         let (messages, samples) = (status.bus.outbox_messages, status.held_samples);
+
         if status.spool.durable && self.core.is_leaving() {
             tracing::warn!(
                 recorded,
@@ -308,6 +317,7 @@ impl Driver {
             );
             return Exit::Success;
         }
+
         tracing::error!(recorded, lost, messages, samples, "node ended with unsent data");
         Exit::Undrained
     }

@@ -30,16 +30,20 @@ impl SpoolWriter {
         let Opened { spool, journal, recovered, quarantined, orphans } =
             Spool::open(dir, identity, settings.sync, now)?;
         core.open_spool(now, journal, recovered);
+
         for NotedIncarnation { incarnation, recorded } in &orphans {
             let incarnation = incarnation.0;
             tracing::info!(incarnation, recorded, "an earlier run left a note but no spool file");
         }
+
         core.on_orphans(orphans);
+
         if let Some(Quarantined { reason, why, now_at }) = quarantined {
             let now_at = now_at.display();
             tracing::error!(reason, why, %now_at, "spool file damaged or unusable; quarantined");
             core.on_spool_quarantined(reason);
         }
+
         let SpoolStats { recovered, crashed, uncertain, .. } = core.status().spool;
         tracing::info!(recovered, crashed, uncertain, "spool opened; counts are samples");
         let mut writer = Self(Some(spool));
@@ -94,6 +98,7 @@ impl SpoolWriter {
                 self.on_written(core, clock.now(), written);
             }
         };
+
         if tokio::time::timeout(SPOOL_END_WAIT, rest).await.is_err() {
             tracing::warn!("spool not written in time");
             core.close_spool();

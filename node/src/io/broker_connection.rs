@@ -57,6 +57,7 @@ impl BrokerConnection {
         let mut event = pin!(event(&mut self.events));
         let mut confirmation = pin!(received(&mut self.confirmations));
         let mut request = pin!(received(&mut self.requests));
+
         poll_fn(|context| {
             if closed.as_mut().poll(context).is_ready() {
                 return Poll::Ready(LinkEvent::Closed);

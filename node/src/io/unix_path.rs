@@ -114,6 +114,7 @@ fn remove_stale(path: &Path, kind: SockType) -> io::Result<()> {
     if !metadata.file_type().is_socket() {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "the file is not a socket"));
     }
+
     match probe(path, kind) {
         Ok(()) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens on this path")),
         // Only this error proves that no process listens: a socket of another type and one without

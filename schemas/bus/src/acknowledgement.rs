@@ -57,6 +57,7 @@ pub(crate) fn read(
         }
         None => {}
     }
+
     let body: Body<'_> = serde_json::from_slice(payload).map_err(|_| Refusal::Unreadable)?;
     match body {
         Body { error: Some(fault), .. } => Err(Refusal::Rejected {

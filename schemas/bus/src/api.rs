@@ -89,9 +89,11 @@ pub(crate) async fn call<T: DeserializeOwned>(
         .payload(body.to_string().into())
         .inbox(client.new_inbox())
         .timeout(Some(REQUEST_WAIT));
+
     // The client bounds only the wait for the answer, not the wait for its own queue.
     let longest = REQUEST_WAIT + Duration::from_millis(100);
     let sent = client.send_request(format!("{PREFIX}.{operation}"), request);
+
     let message = match timeout(longest, sent).await {
         Ok(Ok(message)) => message,
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
@@ -99,6 +101,7 @@ pub(crate) async fn call<T: DeserializeOwned>(
         }
         Ok(Err(_)) | Err(_) => return Err(ApiError::Silent),
     };
+
     read(&message.payload)
 }
 

@@ -107,6 +107,7 @@ impl Bus {
         let inbox = client.new_inbox();
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+
         let supervisor = Supervisor {
             client: client.clone(),
             lanes: lanes.clone(),
@@ -121,6 +122,7 @@ impl Bus {
             gone: false,
             lacks_streams: false,
         };
+
         let answers = Replies {
             client: client.clone(),
             inbox: inbox.clone(),
@@ -134,6 +136,7 @@ impl Bus {
             clock,
             liveness: Liveness::default(),
         };
+
         let writer = Writer {
             client: client.clone(),
             inbox,
@@ -146,6 +149,7 @@ impl Bus {
             window: Window::default(),
             hand_over_wait: HAND_OVER_WAIT,
         };
+
         let unacknowledged = UnacknowledgedPublisher {
             client: client.clone(),
             queue: waiting,
@@ -154,6 +158,7 @@ impl Bus {
             clock,
             refused: 0,
         };
+
         let going_out = (writer, unacknowledged);
         let running = run(supervisor, answers, going_out, client.clone(), signal);
         let task = AbortOnDrop(tokio::spawn(running));
@@ -318,15 +323,18 @@ async fn run(
             return;
         }
     };
+
     let going_out = async {
         tokio::join!(writer.run(), unacknowledged.run());
         writer.wait_until_read().await;
     };
+
     tokio::select! {
         () = going_out => {}
         () = supervisor.run() => {}
         () = answers.run(subscriber) => {}
     }
+
     if signal.borrow().connected {
         // `drain` returns before anything is drained; only the client's last event reports the end.
         let drained = async { (client.drain().await, signal.wait_for(|now| now.closed).await) };

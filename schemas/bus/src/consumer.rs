@@ -56,6 +56,7 @@ impl Consumer {
         let inbox = client.new_inbox();
         let subscriber = subscribe(client, format!("{inbox}.*")).await?;
         let operation = format!("CONSUMER.CREATE.{stream}");
+
         let config = json!({
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start_seq,
@@ -66,6 +67,7 @@ impl Consumer {
             "num_replicas": 1,
             "mem_storage": true,
         });
+
         let body = json!({ "stream_name": stream, "config": config });
         let Created { name } = api::call(client, &operation, &body).await?;
         let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);

@@ -93,6 +93,7 @@ impl Credentials {
                 auth.jwt = Some(jwt.to_owned());
             }
         }
+
         Ok(auth)
     }
 

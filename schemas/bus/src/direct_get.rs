@@ -66,6 +66,7 @@ impl Encoded {
         let at = humantime::parse_rfc3339(&self.time).ok();
         let at = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let headers = bytes(&self.hdrs);
+
         StoredMessage {
             seq: self.seq,
             subject: self.subject,

@@ -37,10 +37,12 @@ impl Faults {
         let (_, first) = failed().next()?;
         let fault = fault(first);
         let several = servers.len() > 1;
+
         let texts = failed().map(|(server, text)| match several {
             true => format!("{}: {}", without_secrets(&server.to_string()), explained(text)),
             false => explained(text),
         });
+
         Some((fault, one_line(&texts.collect::<Vec<_>>().join("; "))))
     }
 }
@@ -49,6 +51,7 @@ impl Faults {
 pub(crate) fn fault(text: &str) -> ConnectFault {
     let text = text.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+
     if has(&["dns error"]) {
         ConnectFault::Name
     } else if has(&["certificate", "fatal alert", "tls", "corrupt message"]) {

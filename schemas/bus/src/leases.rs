@@ -56,6 +56,7 @@ impl Leases {
         // The client draws a new name for each inbox.
         let inbox = messenger.client().new_inbox();
         let id_prefix = format!("{}-", inbox.rsplit('.').next().unwrap_or_default());
+
         Self {
             stream: bucket_stream(&bucket),
             replicas: messenger.replicas(),
@@ -139,12 +140,14 @@ impl Leases {
             }
             Err(error) => return Err(error.to_string()),
         }
+
         let found = stream::iter(Partition::first(partitions)).map(|partition| async move {
             let newest = self.newest(partition).await?;
             let owned = newest.filter(|newest| !is_free(newest));
             let owner = owned.map(|newest| String::from_utf8_lossy(&newest.payload).into_owned());
             Ok::<_, ApiError>(owner.map(|owner| (partition, owner)))
         });
+
         let found = found.buffered(LEASES_READ_AHEAD).try_collect::<Vec<_>>().await;
         match found {
             Ok(found) => Ok(found.into_iter().flatten().collect()),
@@ -191,20 +194,24 @@ impl Leases {
         if self.has_bucket {
             return Ok(());
         }
+
         let max_age = match self.look().await {
             Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => self.create().await,
             found => found,
         };
+
         let max_age = max_age.map_err(|error| streams::explained(&error, self.replicas))?;
         let max_age = Duration::from_nanos(max_age);
         if max_age.is_zero() {
             return Err(format!("the bucket {} has no ttl; delete it", self.bucket));
         }
+
         if max_age != self.ttl {
             let (bucket, ttl_s) = (&self.bucket, max_age.as_secs_f64());
             tracing::warn!(bucket, ttl_s, "the bucket of leases has another ttl, which holds");
             self.ttl = max_age;
         }
+
         self.has_bucket = true;
         Ok(())
     }
@@ -232,6 +239,7 @@ impl Leases {
             "allow_rollup_hdrs": true,
             "deny_delete": true,
         });
+
         let operation = format!("STREAM.CREATE.{}", self.stream);
         match api::call::<Value>(self.messenger.client(), &operation, &config).await {
             Ok(_) => tracing::info!(bucket = self.bucket, "bucket of leases created"),
@@ -239,6 +247,7 @@ impl Leases {
             Err(ApiError::Refused { code: code::STREAM_NAME_IN_USE, .. }) => {}
             Err(error) => return Err(error),
         }
+
         self.look().await
     }
 }

@@ -131,6 +131,7 @@ impl Supervisor {
     pub(crate) async fn run(mut self) {
         let mut since_check = None;
         let mut acknowledged_before = 0;
+
         loop {
             let signal = *self.signal.borrow_and_update();
             let link = *self.link.borrow();
@@ -138,6 +139,7 @@ impl Supervisor {
             if link.delivery.is_some() && !current {
                 self.on_lost(link).await;
             }
+
             if signal.connected && !(current && link.delivery.is_some()) {
                 acknowledged_before = self.acknowledged.load(Ordering::Relaxed);
                 // Streams that were missing on the connection before may exist on this one.
@@ -146,6 +148,7 @@ impl Supervisor {
                 since_check = (self.role == ConnectionRole::Few).then(Stopwatch::start);
                 continue;
             }
+
             tokio::select! {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
@@ -193,6 +196,7 @@ impl Supervisor {
     async fn on_checked(&mut self, signal: Signal, found: Option<Delivery>, is_proven: bool) {
         let link = *self.link.borrow();
         let had = link.delivery == Some(Delivery::JetStream);
+
         match found {
             Some(Delivery::Core) if had && !is_proven => {
                 self.on_lost(link).await;
@@ -247,21 +251,26 @@ impl Supervisor {
             attempt = attempt.saturating_add(1);
             // The client processes commands only after it has switched to its new server.
             let _ = timeout(REQUEST_WAIT, self.client.flush()).await;
+
             // A server without JetStream may still reach one that has it, so it is asked.
             if inspection == Inspection::Announcement && self.client.server_info().jetstream {
                 return Delivery::JetStream;
             }
+
             // Also where the server has no JetStream: a leaf node passes messages on to one that
             // has it. DESIGN S74.
             if self.streams == StreamOwner::Operator {
                 return Delivery::JetStream;
             }
+
             let mut watched = self.signal.clone();
             let denied = watched.wait_for(|now| now.denials != signal.denials);
+
             let outcome = tokio::select! {
                 _ = denied => return self.unmanaged(),
                 outcome = streams::ensure(&self.client, &self.lanes, self.replicas) => outcome,
             };
+
             match outcome {
                 Ok(()) => {
                     self.on_streams(None).await;

@@ -54,7 +54,9 @@ async fn forward(client: Client, subject: String, out: mpsc::Sender<ReceivedMess
             return;
         }
     };
+
     drop(client);
+
     while let Some(message) = subscriber.next().await {
         let message =
             ReceivedMessage { subject: message.subject.to_string(), payload: message.payload };

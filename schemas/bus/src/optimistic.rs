@@ -80,6 +80,7 @@ pub(crate) async fn publish_after(
 ) -> Result<u64, ConditionalError> {
     let (subject, message_id) = (message.subject.clone(), message.message_id.clone());
     let outcome = send(client, link, clock, message, after).await;
+
     let Err(Outcome::Overtaken { stream }) = outcome else {
         return outcome.map_err(|outcome| match outcome {
             Outcome::Overtaken { .. } => ConditionalError::Overtaken,
@@ -87,6 +88,7 @@ pub(crate) async fn publish_after(
             Outcome::Refused(refusal) => refusal.into(),
         });
     };
+
     match direct_get::newest(client, &stream, &subject).await {
         Ok(Some(newest)) if newest.message_id.as_ref() == Some(&message_id) => Ok(newest.seq),
         Ok(_) => Err(ConditionalError::Overtaken),
@@ -116,16 +118,19 @@ async fn send(
     after: u64,
 ) -> Result<u64, Outcome> {
     let ConditionalMessage { subject, message_id, headers, payload } = message;
+
     let sent = async {
         // Without a connection the client would queue the message and send it at some later time.
         let mut link = link.clone();
         let up = link.wait_for(|link| link.delivery.is_some()).await.map(|_| ());
         up.map_err(|_| Refusal::Closed)?;
+
         let request = Request::new()
             .headers(written(&message_id, headers, after, clock)?)
             .payload(payload)
             .inbox(client.new_inbox())
             .timeout(Some(REQUEST_WAIT));
+
         match client.send_request(subject, request).await {
             Ok(answer) => read(answer.status.map(|status| status.as_u16()), &answer.payload),
             Err(error) => Err(match error.kind() {
@@ -136,6 +141,7 @@ async fn send(
             }),
         }
     };
+
     timeout(REQUEST_WAIT, sent).await.unwrap_or(Err(Outcome::Silent))
 }
 

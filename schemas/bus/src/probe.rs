@@ -153,6 +153,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
     let (events, mut denials) = mpsc::channel(EVENTS_MAX);
     let client = connect(config, events).await?;
     let info = client.server_info();
+
     let jetstream = match api::call::<Value>(&client, "INFO", &Value::Null).await {
         Ok(_)
         | Err(
@@ -165,6 +166,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
         Err(ApiError::Absent) => JetStreamState::Absent,
         Err(ApiError::Silent) => JetStreamState::Silent,
     };
+
     let has_streams = plan.has_streams && jetstream == JetStreamState::Enabled;
     let streams = if has_streams { streams(&client, &config.lanes()).await } else { Vec::new() };
     try_permissions(&client, plan, jetstream).await;
@@ -174,6 +176,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
     }
     denied.sort();
     denied.dedup();
+
     Ok(BrokerReport {
         version: info.version,
         requires_tls: info.tls_required,
@@ -189,6 +192,7 @@ async fn connect(config: &BusConfig, events: mpsc::Sender<Denial>) -> Result<Cli
     let addresses = config.addresses()?;
     config.check()?;
     let options = config.identification(&addresses);
+
     let options = options
         .name(&config.connection_name)
         .connection_timeout(REQUEST_WAIT)
@@ -200,6 +204,7 @@ async fn connect(config: &BusConfig, events: mpsc::Sender<Denial>) -> Result<Cli
             }
             ready(())
         });
+
     match timeout(REQUEST_WAIT, options.connect(addresses)).await {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => Err(ProbeError::Unreachable(unreachable(&error.to_string()))),
@@ -226,6 +231,7 @@ async fn streams(client: &Client, own: &Lanes) -> Vec<StreamReport> {
     let lanes = Lane::ALL.map(|lane| (own.stream(lane), own.filter(lane)));
     let others = [(alert_stream(mesh), alert_filter(mesh)), (dead_stream(mesh), dead_filter(mesh))];
     let mut reports = Vec::new();
+
     for (name, filter) in lanes.into_iter().chain(others) {
         let found = api::call::<Info>(client, &format!("STREAM.INFO.{name}"), &Value::Null).await;
         let state = match found {
@@ -234,12 +240,15 @@ async fn streams(client: &Client, own: &Lanes) -> Vec<StreamReport> {
             // A denial is in the report.
             Err(_) => continue,
         };
+
         let taken_by = match &state {
             Some(_) => None,
             None => taker(client, &filter).await,
         };
+
         reports.push(StreamReport { name, state, taken_by });
     }
+
     reports
 }
 
@@ -263,6 +272,7 @@ async fn try_permissions(client: &Client, plan: &ProbePlan, jetstream: JetStream
             let _ended = subscriber.unsubscribe().await;
         }
     }
+
     let publish = if jetstream == JetStreamState::Enabled { &plan.publish[..] } else { &[] };
     for subject in publish {
         let mut headers = HeaderMap::new();
@@ -270,6 +280,7 @@ async fn try_permissions(client: &Client, plan: &ProbePlan, jetstream: JetStream
         let sent = client.publish_with_headers(subject.clone(), headers, bytes::Bytes::new());
         let _denied_later = sent.await;
     }
+
     // The broker answers in order: an own message comes back after every denial.
     let echo = async {
         let inbox = client.new_inbox();
@@ -277,6 +288,7 @@ async fn try_permissions(client: &Client, plan: &ProbePlan, jetstream: JetStream
         client.publish(inbox, bytes::Bytes::new()).await.ok()?;
         answers.next().await
     };
+
     let _silent = timeout(Duration::from_secs(1), echo).await;
 }
 

@@ -66,12 +66,15 @@ impl Writer {
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
         headers.insert(SENT_HEADER, HeaderValue::from(self.clock.now().wall.0));
+
         for (name, value) in &message.headers {
             let name: HeaderName = name.parse().map_err(|_| Refusal::Malformed)?;
             let value: HeaderValue = value.parse().map_err(|_| Refusal::Malformed)?;
             headers.insert(name, value);
         }
+
         let Publish { subject, payload, .. } = message;
+
         match delivery {
             Delivery::JetStream => {
                 let client = &self.client;
@@ -87,6 +90,7 @@ impl Writer {
             }
         }
         .map_err(|error| refusal(&error))?;
+
         self.window.on_sent(self.clock.now().mono);
         Ok(())
     }

@@ -29,8 +29,10 @@ impl StreamPosition {
             8.. => 5,
             _ => return None,
         };
+
         let mut numbers = reply.split('.').skip(before).map(|token| token.parse::<u64>().ok());
         let mut number = || numbers.next().flatten();
+
         Some(Self {
             stream_seq: number()?,
             consumer_seq: number()?,

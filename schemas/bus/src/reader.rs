@@ -54,6 +54,7 @@ async fn watch_stream(
 ) -> std::convert::Infallible {
     let mut reported = 0.0;
     let mut before = None;
+
     loop {
         sleep(STREAM_USE_EVERY).await;
         let Ok(info) = streams::look(&client, &stream).await else { continue };
@@ -61,6 +62,7 @@ async fn watch_stream(
         let now = (info.created, info.state.newest());
         let (created, newest) = before.replace(now.clone()).unwrap_or_default();
         due.store(if created == now.0 { newest } else { 0 }, Ordering::Relaxed);
+
         if ratio.total_cmp(&reported).is_ne() {
             reported = ratio;
             // A reader that is gone ends with the cursor's task.
@@ -127,13 +129,16 @@ impl StreamReader {
             else {
                 return;
             };
+
             let has_streams = now.delivery == Some(Delivery::JetStream);
+
             let watched = watch_stream(
                 self.client.clone(),
                 self.lanes.stream(self.lane),
                 Arc::clone(&self.due),
                 self.out.clone(),
             );
+
             let interruption = tokio::select! {
                 never = watched, if has_streams => match never {},
                 changed = link.wait_for(|link| *link != now) => {
@@ -145,6 +150,7 @@ impl StreamReader {
                 }
                 interruption = self.read(now) => interruption,
             };
+
             if matches!(interruption, Interruption::ReaderGone) {
                 return;
             }
@@ -201,14 +207,17 @@ impl StreamReader {
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
         self.confirm_stream(&stream).await?;
         let mut size = PullSize::Many;
+
         loop {
             consumer.request(&self.client, size).await?;
             let end = self.receive(&mut consumer, size.messages()).await?;
             self.losses = 0;
+
             if end == End::Drained {
                 self.compare_with_leader()?;
                 sleep(PULL_REST).await;
             }
+
             size = if end == End::TooLarge { PullSize::One } else { PullSize::Many };
         }
     }
@@ -219,6 +228,7 @@ impl StreamReader {
             return Ok(());
         }
         self.behind += 1;
+
         if self.behind.is_power_of_two() {
             let (lane, next_seq, count) = (self.lane.as_str(), self.next_seq, self.behind);
             tracing::warn!(
@@ -228,6 +238,7 @@ impl StreamReader {
                 "a server of the broker lacks messages of the stream; reading from another server"
             );
         }
+
         Err(Interruption::Behind)
     }
 
@@ -237,6 +248,7 @@ impl StreamReader {
         let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
         tracing::warn!(lane, next_seq, "connection lost repeatedly; reading messages one by one");
         let begun = Stopwatch::start();
+
         while begun.elapsed() < APART_FOR {
             let StreamInfo { created, state, .. } = streams::look(&self.client, stream).await?;
             let Extent { first, last, .. } = state;
@@ -254,6 +266,7 @@ impl StreamReader {
             self.next_seq = self.next_seq.max(last.saturating_add(1));
             sleep(PULL_REST).await;
         }
+
         self.losses = 0;
         Ok(())
     }
@@ -311,8 +324,10 @@ impl StreamReader {
                 taken += 1;
                 continue;
             };
+
             let this_request = consumer.is_latest_request(&message);
             let description = message.description.unwrap_or_default();
+
             match PullStatus::parse(status.as_u16(), &description) {
                 PullStatus::Gone => {
                     let text = one_line(&format!("{description} ({})", status.as_u16()));
@@ -326,6 +341,7 @@ impl StreamReader {
                 }
             }
         }
+
         Ok(End::More)
     }
 

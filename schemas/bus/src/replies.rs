@@ -46,6 +46,7 @@ impl Replies {
     pub(crate) async fn run(mut self, mut subscriber: Subscriber) {
         let mut ticks = interval(PROBE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
         loop {
             let event = tokio::select! {
                 // After a delay, received messages count before the elapsed time does.
@@ -86,10 +87,12 @@ impl Replies {
         if let Some(took) = liveness::round_trip(name, now) {
             return Some(BusEvent::RoundTrip(took));
         }
+
         if name == FINAL_ECHO {
             self.final_echo.notify_one();
             return None;
         }
+
         let ticket = Ticket(name.parse().ok()?);
         self.answers.send_modify(|answers| *answers += 1);
         let status = message.status.map(|status| status.as_u16());
@@ -98,6 +101,7 @@ impl Replies {
         if matches!(read, Err(Refusal::NoResponders | Refusal::Foreign(_))) {
             self.missing.notify_one();
         }
+
         Some(match read {
             Ok(StreamAcknowledgement { duplicate, .. }) => {
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);

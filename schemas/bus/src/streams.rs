@@ -126,6 +126,7 @@ pub(crate) async fn ensure(client: &Client, own: &Lanes, replicas: u8) -> Result
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
     let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
     let mut is_new = false;
+
     for (stream, filter, bytes_max) in [dead, alerts].into_iter().chain(lanes) {
         let new = NewStream { name: &stream, filter: &filter, replicas };
         match ensure_one(client, new, bytes_max).await {
@@ -134,10 +135,12 @@ pub(crate) async fn ensure(client: &Client, own: &Lanes, replicas: u8) -> Result
             ensured => is_new |= ensured?,
         }
     }
+
     // A partition's streams are new where the mesh is not.
     if is_new && own.partition.is_none() {
         warn_beside_others(client, mesh).await;
     }
+
     Ok(())
 }
 
@@ -167,12 +170,14 @@ fn other_meshes(streams: &[String], mesh: &MeshName) -> String {
 /// Why streams cannot be created, for people.
 pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
     let ApiError::Refused { code, .. } = error else { return error.to_string() };
+
     if is_too_little_room(error) {
         return format!(
             "the broker has no room for a stream: {error}; raise `max_file_store` in its \
              configuration (without it: three quarters of the free disk), or its account's limit"
         );
     }
+
     let why = match *code {
         code::TEMPORARILY_UNAVAILABLE => {
             return format!(
@@ -184,6 +189,7 @@ pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
         code::NO_SUITABLE_PEERS => "fewer servers of the cluster are connected",
         _ => return error.to_string(),
     };
+
     format!("bus.replicas = {replicas}, but {why}: {error}; retrying until there are as many")
 }
 
@@ -202,15 +208,18 @@ async fn ensure_one(
     mut bytes_max: i64,
 ) -> Result<bool, ApiError> {
     let NewStream { name: stream, replicas, .. } = new;
+
     match info(client, stream).await {
         Ok(_) => return Ok(false),
         Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {}
         Err(error) => return Err(error),
     }
+
     loop {
         let config = config(new, bytes_max);
         let created: Result<Value, _> =
             api::call(client, &format!("STREAM.CREATE.{stream}"), &config).await;
+
         match created {
             // Another process may have begun it: then it may not be finished.
             Ok(_) => {

@@ -48,13 +48,16 @@ impl TlsFiles {
         // An error means that a provider is there already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut roots = RootCertStore::empty();
+
         if let Some(path) = &self.ca_file {
             for certificate in certificates(path)? {
                 roots.add(certificate).map_err(|error| unfit(path, &error))?;
             }
         }
+
         let Some((cert_file, key_file)) = &self.client else { return Ok(()) };
         let (chain, key) = (certificates(cert_file)?, private_key(key_file)?);
+
         ClientConfig::builder()
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)

@@ -53,6 +53,7 @@ impl UnacknowledgedPublisher {
                 continue;
             }
             let subject = aside.subject.clone();
+
             match self.send(aside, left).await {
                 Ok(()) => {}
                 // What would not pass later either: the 1st, 2nd, 4th, 8th ... is logged.

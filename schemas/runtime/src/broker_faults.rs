@@ -70,10 +70,12 @@ impl BrokerFaults {
                 (self.connect_error, self.denied) = (None, None);
                 (self.refusal, self.is_refusal_logged) = (None, false);
                 self.payload = small_payload(*payload_bytes_max);
+
                 if let Some(text) = &self.payload {
                     tracing::warn!("{text}");
                     self.count(MAX_PAYLOAD);
                 }
+
                 if *delivery == Delivery::Core {
                     self.count(NO_JETSTREAM);
                     tracing::warn!(
@@ -81,6 +83,7 @@ impl BrokerFaults {
                          aggregator runs is lost; start nats-server with --jetstream"
                     );
                 }
+
                 self.check_version(server_version);
             }
             BusEvent::ConnectFailed { fault, text } => {

@@ -56,6 +56,7 @@ impl ConfirmKeyFile {
             return false;
         }
         self.version = found;
+
         match read(&self.path) {
             Ok(key) => {
                 tracing::info!(path = %self.path.display(), "key of confirmations reloaded");

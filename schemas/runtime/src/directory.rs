@@ -22,12 +22,14 @@ pub fn check(key: &str, dir: &Path) -> Result<(), String> {
         let path = path.trim_start_matches('/');
         return Err(format!("{key}: {scheme}: starts a URL; write only the path, as in /{path}"));
     }
+
     let existing = dir.ancestors().find(|path| path.as_os_str().is_empty() || path.exists());
     let existing = existing.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = existing.display();
     if !existing.is_dir() {
         return Err(format!("{key}: {shown} is not a directory; name one, or a path to create it"));
     }
+
     match tempfile::tempfile_in(existing) {
         Err(error)
             if !matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>

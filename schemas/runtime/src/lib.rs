@@ -63,13 +63,16 @@ pub fn block_on_apart<F: Future>(driver: F) -> F::Output {
         .enable_all()
         .build()
         .expect("the system has room for one event loop");
+
     let handle = runtime.handle().clone();
     // Dropped when the driver returns or panics.
     let (running, ended) = tokio::sync::oneshot::channel::<()>();
+
     let tasks = std::thread::Builder::new()
         .name("tasks".to_owned())
         .spawn(move || drop(runtime.block_on(ended)))
         .expect("the system has room for one thread");
+
     let output = handle.block_on(driver);
     drop(running);
     // A panic of a task ends that task alone.

@@ -207,10 +207,12 @@ impl BusSettings {
             let (least, most) = (RECONNECT_MAX_MS.start(), RECONNECT_MAX_MS.end());
             return Err(format!("bus.reconnect_max_ms must be {least} to {most}"));
         }
+
         if !REPLICAS.contains(&self.replicas) {
             return Err(format!("bus.replicas must be 1, 3 or 5, not {}", self.replicas));
         }
         let prefix = self.inbox_prefix.clone();
+
         let config = BusConfig {
             credentials: self.credentials()?,
             role: match user {
@@ -227,6 +229,7 @@ impl BusSettings {
             replicas: self.replicas,
             ..BusConfig::new(self.url.clone(), connection_name.to_owned(), mesh.clone())
         };
+
         self.check_open(&config)?;
         Ok(config)
     }
@@ -253,6 +256,7 @@ impl BusSettings {
                 (&self.cert_file, "bus.cert_file"),
                 (&self.key_file, "bus.key_file"),
             ];
+
             let found = files.into_iter().find(|(file, _)| file.as_deref() == Some(path));
             found.map_or("bus", |(_, key)| key)
         };
@@ -279,14 +283,17 @@ impl BusSettings {
     /// Of a broker that admits everyone, everyone who reaches it can read and forge all messages.
     fn check_open(&self, config: &BusConfig) -> Result<(), String> {
         let is_identified = is_identified(config);
+
         // Others are answers to a challenge.
         let is_readable =
             matches!(config.credentials, Credentials::Token(_) | Credentials::UserPassword { .. })
                 || config.url_has_credentials();
+
         let is_shown = is_readable && !config.demands_tls();
         // A malformed address is found by the check of addresses.
         let hosts = config.hosts().unwrap_or_default();
         let elsewhere = hosts.iter().find(|host| !is_this_machine(host));
+
         match elsewhere.filter(|_| !self.allow_open) {
             Some(host) if is_shown => Err(format!(
                 "bus.url: {host} is another machine, and the token or password could be read in \
@@ -308,7 +315,9 @@ impl BusSettings {
             (Some(text), None) => Ok(Some(Secret::Text(text.clone()))),
             (None, file) => Ok(file.clone().map(Secret::File)),
         };
+
         let token = secret(&self.token, &self.token_file, "token")?;
+
         let user = match (&self.user, secret(&self.password, &self.password_file, "password")?) {
             (Some(user), Some(password)) => {
                 Some(Credentials::UserPassword { user: user.clone(), password })
@@ -320,10 +329,12 @@ impl BusSettings {
                     .to_owned());
             }
         };
+
         let seed = self.nkey_seed_file.clone().map(|path| Credentials::Nkey(Secret::File(path)));
         let file = self.credentials_file.clone().map(Credentials::File);
         let given = [token.map(Credentials::Token), user, seed, file];
         let mut given: Vec<Credentials> = given.into_iter().flatten().collect();
+
         match given.len() {
             0 => Ok(Credentials::None),
             1 => Ok(given.remove(0)),

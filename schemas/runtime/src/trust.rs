@@ -25,11 +25,13 @@ pub fn trust(key: &str, ca_file: Option<&Path>) -> Result<Trust, String> {
     } else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
+
     if roots.is_empty() {
         return Err(format!(
             "the system has no root certificates; install ca-certificates or set {key}"
         ));
     }
+
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

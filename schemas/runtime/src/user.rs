@@ -18,6 +18,7 @@ pub fn change_to(text: &str) -> Result<(), String> {
     let (name, group) = named.map_or((text, None), |(name, group)| (name, Some(group)));
     let absent = |what: &str, name: &str| format!("--as-user {text}: no {what} is called {name:?}");
     let user = User::from_name(name).ok().flatten().ok_or_else(|| absent("user", name))?;
+
     let gid = match group {
         None => user.gid,
         Some(name) => {

@@ -32,28 +32,34 @@ fn of_latency(
     of: &LatencyEvidence,
 ) -> fmt::Result {
     let quantile = number(of.quantile * 100.0);
+
     let compared = match state {
         AlertState::Pending | AlertState::Firing => "over",
         _ if of.value_seconds <= of.limit_seconds => "within",
         _ => "over",
     };
+
     let (mut value, limit) = (span(of.value_seconds), span(of.limit_seconds));
     if let Some((least, most)) = of.within_seconds {
         value = format!("~{value} (approximate, from {} to {})", span(least), span(most));
     }
     let (samples, window) = (counted(of.samples, "sample"), of.window);
     let place = place(&key.scope);
+
     write!(
         text,
         "{} p{quantile} {value} {compared} {limit} {place}, {samples} in {window}",
         key.operation
     )?;
+
     // The samples that show the breach, if the window alone does not.
     let longer = of.stretch.as_ref().filter(|of| of.seconds > window.span().as_secs_f64());
+
     if let Some(StretchEvidence { seconds, samples, over }) = longer {
         let (over, samples) = (count(*over), count(*samples));
         write!(text, ", {over} of {samples} over the limit in {}", span(*seconds))?;
     }
+
     let is_breach = matches!(state, AlertState::Pending | AlertState::Firing);
     if of.overdispersion <= 1.0 || !is_breach {
         return Ok(());

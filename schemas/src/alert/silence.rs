@@ -137,6 +137,7 @@ impl NamePattern {
         if text.len() > max {
             return Err(IdError::TooLong { what: WHAT, len: text.len(), max });
         }
+
         match name.chars().find(|found| *found == '*' || found.is_control()) {
             Some(found) => Err(IdError::Character {
                 what: WHAT,

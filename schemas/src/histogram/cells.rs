@@ -100,6 +100,7 @@ pub(super) fn add_all<C: Cell>(cells: &mut [C], first: usize, reader: &mut Paylo
         let before = *reader;
         let Some((index, n)) = reader.any() else { return };
         let cell = cells.get_mut(index.wrapping_sub(first));
+
         if reader.index > layout::LEN || n > 0 && cell.is_some_and(|cell| !cell.try_add(n)) {
             *reader = before;
             return;

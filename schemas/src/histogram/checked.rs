@@ -72,6 +72,7 @@ impl Scan {
         }
         let runs = |word: u64| (word << 7) & HIGH | !(((word >> 1) & !HIGH) + !HIGH) & HIGH;
         let (mut all, mut empty, mut odd) = (0, 0, 0);
+
         for (word, next) in words.iter().zip(nexts) {
             let (word, next) = (u64::from_le_bytes(*word), u64::from_le_bytes(*next));
             let (halves, ones) = ((word >> 1) & !HIGH, word & ONES);
@@ -79,6 +80,7 @@ impl Scan {
             empty += in_lanes(halves & (ones << 8).wrapping_sub(ones));
             odd |= runs(word) & (runs(next) | ((word << 7) & !((halves + !HIGH) & HIGH)));
         }
+
         let (all, empty) = (across(all), across(empty));
         self.total += all - empty;
         self.index += WIDE + usize::try_from(empty).unwrap_or(layout::LEN);
@@ -110,25 +112,31 @@ impl Scan {
 pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<CheckedPayload<'_>, CodecError> {
     let mut scan = Scan::default();
     let mut rest = payload;
+
     while !rest.is_empty() {
         while rest.first_chunk().is_some_and(|bytes| scan.wide(bytes)) {
             rest = &rest[WIDE..];
         }
+
         while let Some((word, after)) = split_eight(rest) {
             scan.short(word, 8);
             rest = after;
         }
+
         let (word, len) = split_short(rest);
+
         if len > 0 {
             scan.short(word, len);
             rest = &rest[len..];
         }
+
         if !rest.is_empty() {
             let before = rest;
             let number = read_number(&mut rest)?;
             let len = before.len() - rest.len();
             scan.number(number, len, before[len - 1])?;
         }
+
         if scan.index > layout::LEN {
             return Err(CodecError::OutOfRange);
         }
@@ -136,6 +144,7 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<CheckedPayload<'
             return Err(CodecError::TooMany);
         }
     }
+
     let (total, end) = (scan.total, scan.index);
     if scan.odd == 0 && scan.run == 0 {
         return Ok(CheckedPayload { payload: Cow::Borrowed(payload), total, end });

@@ -21,18 +21,22 @@ pub use super::writer::STORED_MAX;
 pub fn encode(counts: &Counts) -> Option<Vec<u8>> {
     let mut writer = Writer::after(HEADER_BYTES);
     let mut most = 0;
+
     counts.each(|index, n| {
         most = most.max(n);
         writer.push(index, n);
     });
+
     if most > STORED_MAX {
         return None;
     }
     let mut bytes = writer.into_bytes();
+
     if bytes.len() == HEADER_BYTES {
         // The reference library writes its first bucket even when nothing is in it.
         bytes.push(0);
     }
+
     header::write(&mut bytes)?;
     Some(bytes)
 }

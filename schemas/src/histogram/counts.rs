@@ -100,6 +100,7 @@ impl Counts {
         self.cover(first, last);
         self.make_room();
         let mut reader = PayloadReader::of(payload);
+
         if let Cells::Narrow(cells) = &mut self.cells {
             add_all(cells, self.first, &mut reader);
             if reader.rest.is_empty() {
@@ -107,6 +108,7 @@ impl Counts {
             }
             self.widen();
         }
+
         if let Cells::Wide(cells) = &mut self.cells {
             add_all(cells, self.first, &mut reader);
         }
@@ -125,6 +127,7 @@ impl Counts {
             self.cover(first.min(least), last.max(most));
             row.iter().for_each(|(index, n)| self.add(index, n));
         }
+
         if self.covers(first, last) {
             return;
         }
@@ -135,6 +138,7 @@ impl Counts {
         let len = (last + 1 - first).next_multiple_of(PAGE);
         let before = self.first.saturating_sub(first);
         self.first = first;
+
         match &mut self.cells {
             Cells::Narrow(cells) => *cells = moved(cells, before, len),
             Cells::Wide(cells) => *cells = moved(cells, before, len),
@@ -173,6 +177,7 @@ impl Counts {
         }
         self.cover(other.first, other.first + other.len() - 1);
         let at = other.first - self.first;
+
         if let Cells::Narrow(ours) = &mut self.cells {
             if let Cells::Narrow(theirs) = &other.cells
                 && added_all(&mut ours[at..], theirs)
@@ -181,6 +186,7 @@ impl Counts {
             }
             self.widen();
         }
+
         if let Cells::Wide(ours) = &mut self.cells {
             match &other.cells {
                 Cells::Narrow(theirs) => add_each(&mut ours[at..], theirs),
@@ -262,13 +268,16 @@ impl Counts {
                 return Some(*index);
             }
         }
+
         for (first, block) in self.blocks() {
             // Most blocks lie below, and are passed as a whole.
             let with_block = block.iter().fold(seen, |sum, n| sum.saturating_add(*n));
+
             if with_block < rank {
                 seen = with_block;
                 continue;
             }
+
             for (at, n) in block.into_iter().enumerate() {
                 seen = seen.saturating_add(n);
                 if n > 0 && seen >= rank {
@@ -276,6 +285,7 @@ impl Counts {
                 }
             }
         }
+
         None
     }
 

@@ -50,6 +50,7 @@ impl ExactFigures {
             return if *self == Self::default() { Ok(()) } else { Err("count") };
         };
         let n = u128::from(count);
+
         let agrees = [
             ("count", count == total),
             ("min", min_ns <= MAX_NS && layout::index_of(min_ns) == first),
@@ -57,6 +58,7 @@ impl ExactFigures {
             ("min", min_ns <= max_ns),
             ("sum", sum_ns >= u128::from(min_ns) * n && sum_ns <= u128::from(max_ns) * n),
         ];
+
         match agrees.into_iter().find(|(_, right)| !right) {
             Some((figure, _)) => Err(figure),
             None => Ok(()),

@@ -35,6 +35,7 @@ pub(super) fn split(bytes: &[u8]) -> Result<&[u8], CodecError> {
     if usize::try_from(word(4)) != Ok(payload.len()) {
         return Err(CodecError::Length { stated: word(4).into(), present: payload.len() });
     }
+
     let fields = [
         ("normalizing offset", u64::from(word(8)) == 0),
         ("significant digits", word(12) == u32::from(DIGITS)),
@@ -42,6 +43,7 @@ pub(super) fn split(bytes: &[u8]) -> Result<&[u8], CodecError> {
         ("highest value", long(24) == MAX_NS),
         ("conversion ratio", long(32) == 1.0_f64.to_bits()),
     ];
+
     match fields.into_iter().find(|(_, right)| !right) {
         Some((field, _)) => Err(CodecError::Layout { field }),
         None => Ok(payload),

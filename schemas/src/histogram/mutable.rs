@@ -254,17 +254,22 @@ impl Histogram {
         let mut placed = ExactFigures { min_ns: u64::MAX, ..ExactFigures::default() };
         for (over_ns, upto_ns, n) in buckets {
             let (least_ns, most_ns) = (over_ns.saturating_add(1), upto_ns.min(MAX_NS));
+
             if n == 0 || least_ns >= most_ns {
                 self.record_n(most_ns, n);
                 continue;
             }
+
             self.overs.record_within(over_ns, most_ns, n);
+
             let uncertainty = self.uncertainty.get_or_insert_with(|| {
                 self.counts.reserve_apart(len);
                 Box::new(BucketUncertainty::with_room(len))
             });
+
             let samples = Within::new(least_ns, most_ns, n);
             uncertainty.add_ends(samples);
+
             for place in samples.places() {
                 self.counts.add_apart(place.index, place.n);
                 uncertainty.add_placed(place);
@@ -272,8 +277,10 @@ impl Histogram {
                 placed.min_ns = placed.min_ns.min(place.value_ns);
                 placed.max_ns = placed.max_ns.max(place.value_ns);
             }
+
             placed.count = placed.count.saturating_add(n);
         }
+
         self.merge_exact(&placed);
     }
 

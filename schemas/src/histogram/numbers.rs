@@ -118,15 +118,18 @@ fn read_long(bytes: &mut &[u8]) -> Result<u64, CodecError> {
     for position in 0..9 {
         let (first, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
         *bytes = rest;
+
         if position == 8 {
             value |= u64::from(*first) << 56;
             break;
         }
+
         value |= u64::from(first & 0x7f) << (7 * position);
         if first & 0x80 == 0 {
             break;
         }
     }
+
     Ok(value)
 }
 

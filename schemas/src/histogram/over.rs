@@ -144,6 +144,7 @@ impl Overs {
             return;
         }
         let mut entries = std::mem::take(&mut self.0);
+
         for (limit, over) in &other.0 {
             if entries.iter().all(|(known, _)| known != limit) {
                 let mut sum = ours(*limit);
@@ -151,6 +152,7 @@ impl Overs {
                 entries.push((*limit, sum));
             }
         }
+
         entries.sort_unstable_by_key(|(limit, _)| *limit);
         entries.truncate(LIMITS_MAX);
         self.0 = entries;
@@ -213,6 +215,7 @@ impl<'de> Deserialize<'de> for Overs {
                     };
                     entries.push((limit, Over { over, uncertain }));
                 }
+
                 while list.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(Overs(entries))
             }

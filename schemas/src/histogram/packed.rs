@@ -153,6 +153,7 @@ impl Packed {
         let room = parts().map(|part| part.payload.len()).sum();
         let mut writer = Writer::with_room(room);
         let Some((first, last)) = edges(&exact) else { return Self::default() };
+
         if last - first < CELLS_PER_BYTE_MAX * room {
             let mut counts = Counts::default();
             counts.cover(first, last);
@@ -166,6 +167,7 @@ impl Packed {
                 writer.push(same[0].0, n);
             }
         }
+
         let overs = Self::united_overs(&parts().collect::<Vec<_>>());
         let uncertainty = BucketUncertainty::united(parts().filter_map(Self::uncertainty));
         let uncertainty =
@@ -267,10 +269,12 @@ impl Serialize for Packed {
         let uncertainty = stored
             .packed_uncertainty()
             .map(|uncertainty| uncertainty.summary(stored.sum_ns, stored.overs()));
+
         let ExactFigures { count, sum_ns, min_ns, max_ns } = match uncertainty {
             Some(_) => stored.exact().as_counted(),
             None => stored.exact(),
         };
+
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
         let over = Cow::Borrowed(if uncertainty.is_some() { &NO_OVERS } else { stored.overs() });
         let payload = &stored.payload;

@@ -63,6 +63,7 @@ impl Row {
     /// Samples in buckets that the row already has cost no memory; most repeated samples are such.
     pub(super) fn merge(&mut self, other: &Self) {
         let (mut at, mut new) = (0, Vec::new());
+
         for (index, n) in other.iter() {
             while self.0.get(at).is_some_and(|(known, _)| *known < index) {
                 at += 1;
@@ -72,6 +73,7 @@ impl Row {
                 _ => new.push((index, n)),
             }
         }
+
         if !new.is_empty() {
             self.0.append(&mut new);
             self.0.sort_by_key(|(index, _)| *index);

@@ -58,12 +58,14 @@ impl<'de> Deserialize<'de> for Histogram {
         if stored.count == 0 && stored.hdr.is_empty() {
             return Ok(Self::default());
         }
+
         let exact = ExactFigures {
             count: stored.count,
             sum_ns: (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low),
             min_ns: stored.min_ns,
             max_ns: stored.max_ns,
         };
+
         Stated { exact, overs: stored.over, uncertainty: stored.uncertainty }
             .check_v2(&stored.hdr, STORED_MAX)
             .map(Self::from_decoded)

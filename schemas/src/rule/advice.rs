@@ -25,11 +25,13 @@ impl Rules {
                  for drills"
             ));
         }
+
         for budget in &self.budgets {
             advice.extend(of_objective(budget));
             advice.extend(of_window(budget, nodes_up_to));
             advice.extend(of_routes("budget", budget.name.as_str(), &budget.about, receivers));
         }
+
         advice.extend(self.of_operations());
         for threshold in &self.thresholds {
             advice.extend(of_routes("rule", threshold.name.as_str(), &threshold.about, receivers));
@@ -41,20 +43,24 @@ impl Rules {
     fn of_operations(&self) -> Vec<String> {
         let mut advice = Vec::new();
         let mut operations: BTreeMap<&str, (usize, Vec<u64>)> = BTreeMap::new();
+
         for budget in &self.budgets {
             let (name, operation) = (budget.name.as_str(), budget.operation.as_str());
             let (budgets, limits) = operations.entry(operation).or_default();
             *budgets += 1;
+
             if *budgets == BUDGETS_OF_ONE_ADVISED_MAX + 1 {
                 advice.push(format!(
                     "budget {name:?} is one more than {BUDGETS_OF_ONE_ADVISED_MAX} of \
                      {operation:?}: each is judged on every node once a second"
                 ));
             }
+
             if limits.contains(&budget.limit_ns) {
                 continue;
             }
             limits.push(budget.limit_ns);
+
             if limits.len() > LIMITS_SUMMED_MAX {
                 let limit = humantime::format_duration(Duration::from_nanos(budget.limit_ns));
                 advice.push(format!(
@@ -64,6 +70,7 @@ impl Rules {
                 ));
             }
         }
+
         advice
     }
 }

@@ -167,6 +167,7 @@ impl Keys for BudgetKeys {
     fn build(draft: &Draft<Self>) -> Result<Budget, RuleError> {
         let keys = &draft.keys;
         let labels = |given: &Option<LocatedValue<Labels>>| value(given).unwrap_or_default();
+
         let budget = Budget {
             name: draft.name.value.clone(),
             operation: draft.needed(&keys.operation, "operation")?,
@@ -183,6 +184,7 @@ impl Keys for BudgetKeys {
             is_built_in: draft.name.position.is_shipped(),
             about: draft.about.build(),
         };
+
         draft.check_objective(&budget)?;
         Ok(budget)
     }
@@ -192,6 +194,7 @@ impl Draft<BudgetKeys> {
     fn check_objective(&self, budget: &Budget) -> Result<(), RuleError> {
         let Some(objective) = budget.objective else { return Ok(()) };
         let quantile = budget.quantile;
+
         if objective > quantile {
             let problem = format!(
                 "objective {objective:?} needs more than quantile {quantile:?}, which lets \
@@ -200,11 +203,13 @@ impl Draft<BudgetKeys> {
             );
             return Err(self.against_objective("quantile", &self.keys.quantile, problem));
         }
+
         if !budget.scopes.fleet {
             let problem = "an error budget is the fleet's, which scopes leave out; write \
                            `scopes = [\"fleet\", \"nodes\"]`, or `objective = false` for none";
             return Err(self.against_objective("scopes", &self.keys.scopes, problem.to_owned()));
         }
+
         let bytes_max = TOKEN_BYTES_MAX - BURN_SUFFIX_BYTES;
         if budget.name.as_str().len() > bytes_max {
             let problem = format!(
@@ -213,10 +218,12 @@ impl Draft<BudgetKeys> {
             );
             return Err(self.fault(Some("name"), problem));
         }
+
         if budget.burn_rates(1).is_empty() {
             let problem = format!("no burn rate can be reached with {objective:?}; raise it");
             return Err(self.fault(Some("objective"), problem));
         }
+
         Ok(())
     }
 
@@ -285,6 +292,7 @@ impl Keys for ThresholdKeys {
         let (comparison, threshold) = draft.needed(&keys.compared, "greater, less or equal")?;
         let fire_after = value(&keys.fire_after).unwrap_or(EVALUATIONS);
         let baseline = draft.baseline(&metric, comparison)?;
+
         Ok(Threshold {
             name: draft.name.value.clone(),
             metric,
@@ -312,24 +320,29 @@ impl Draft<ThresholdKeys> {
                 ("baseline", keys.baseline.as_ref().map(|given| &given.position)),
                 ("window", keys.window.as_ref().map(|given| &given.position)),
             ];
+
             let given = given.into_iter().find_map(|(key, at)| Some((key, at?)));
             let Some((key, position)) = given else { return Ok(None) };
             let problem = "belongs to the metric regression:<operation> only; remove it";
             return Err(self.fault_at(position, Some(key), problem));
         }
+
         let Some(path) = value(&keys.baseline) else {
             let problem = "baseline is missing: name a file that `plimsoll compare --baseline \
                            save` wrote";
             return Err(self.fault(None, problem));
         };
+
         if comparison != Comparison::Greater {
             let problem = "a regression is a shift upwards; write `greater`, such as 0.05 for 5 %";
             return Err(self.fault(Some(comparison.as_str()), problem));
         }
+
         if value(&keys.labels).is_some_and(|labels| !labels.is_empty()) {
             let problem = "a regression covers all samples of an operation; remove labels";
             return Err(self.fault(Some("labels"), problem));
         }
+
         let window = value(&keys.window).unwrap_or(Window::HalfHour);
         Ok(Some(Baseline { path, window }))
     }

@@ -82,13 +82,16 @@ impl RuleText {
             let problem = format!("more than {FILE_BYTES_MAX} bytes; split it with `include`");
             return Err(RuleError::of_file(name, problem));
         }
+
         let (tables, placed) = (RuleTables::All, true);
+
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { name, text, tables, placed }),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
                 let text = Arc::new(Self { name, text, tables, placed });
+
                 Err(TextPosition { text, offset: valid }.fault(
                     None,
                     None,

@@ -124,31 +124,38 @@ impl Includer<'_, '_> {
             Some(position) => position.fault(None, Some("include"), problem),
             None => RuleError::of_file(&name, problem),
         };
+
         if within.iter().any(|outer| outer == path) {
             let cycle = within.iter().skip_while(|outer| *outer != path);
             let names = cycle.map(|outer| outer.display().to_string()).collect::<Vec<_>>();
             return Err(wrong(format!("a cycle: {} -> {name}", names.join(" -> "))));
         }
+
         if within.len() > INCLUDE_DEPTH_MAX {
             return Err(wrong(format!(
                 "{name} is included more than {INCLUDE_DEPTH_MAX} levels deep"
             )));
         }
+
         if self.read.len() >= FILES_MAX {
             return Err(wrong(format!("{name} exceeds the limit of {FILES_MAX} files")));
         }
         self.read.push(path.to_owned());
+
         let unreadable = |why| match included_at {
             Some(_) => wrong(format!("{name}: {why}")),
             None => wrong(why),
         };
+
         let bytes = (self.open)(&name).map_err(unreadable)?;
         let file = File::parse(RuleText::new(&name, bytes)?)?;
         let within = [within, &[path.to_owned()]].concat();
+
         for LocatedValue { value, position } in &file.includes {
             let beside = path.parent().unwrap_or(Path::new("")).join(value);
             self.file(&normal(&beside), &within, Some(position))?;
         }
+
         self.layers.lay(file);
         Ok(())
     }
@@ -166,22 +173,28 @@ impl File {
     fn parse(text: RuleText) -> Result<Self, RuleError> {
         let text = &Arc::new(text);
         let at = |offset| TextPosition { text: Arc::clone(text), offset };
+
         // What the parser shows of the text is left out: settings hold passwords.
         let root = DeTable::parse(&text.text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             at(offset).fault(None, None, error.message().replace('\n', ", "))
         })?;
+
         let root = root.get_ref();
+
         let selected = match text.tables {
             RuleTables::All => [true; 4],
             RuleTables::Some { budget, rule } => [false, budget, rule, false],
         };
+
         let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
         if let Some(key) = unknown.filter(|_| text.tables == RuleTables::All) {
             let problem = unknown_key(key.get_ref(), KEYS);
             return Err(at(key.span().start).fault(None, Some(key.get_ref()), problem));
         }
+
         let given = |nth: usize| root.get(KEYS[nth]).filter(|_| selected[nth]);
+
         let list = |value: &Spanned<DeValue<'_>>| {
             let position = at(value.span().start);
             let items = values::list(value.get_ref());
@@ -191,12 +204,14 @@ impl File {
                 .map(move |value| LocatedValue { value, position: position.clone() })
                 .collect())
         };
+
         let file = Self {
             includes: given(0).map(list).transpose()?.unwrap_or_default(),
             budgets: drafts(text, given(1), BUDGETS_MAX)?,
             thresholds: drafts(text, given(2), RULES_MAX)?,
             priorities: drafts(text, given(3), CONFIRMED_URGENT_MAX)?,
         };
+
         file.check_names()?;
         Ok(file)
     }
@@ -204,17 +219,20 @@ impl File {
     fn check_names(&self) -> Result<(), RuleError> {
         let mut seen = BTreeMap::new();
         let alerting = names(&self.budgets).chain(names(&self.thresholds));
+
         for (kind, name) in alerting.chain(names(&self.priorities)) {
             let title = titled(kind, name.value.as_str());
             if RESERVED_RULE_NAMES.contains(&name.value.as_str()) {
                 let problem = "is reserved for an event on the bus; choose another name";
                 return Err(name.position.fault(title, Some("name"), problem));
             }
+
             if let Some(first) = seen.insert(&name.value, &name.position) {
                 let problem = format!("is also in {first}; give one of them another name");
                 return Err(name.position.fault(title, Some("name"), problem));
             }
         }
+
         Ok(())
     }
 }
@@ -275,26 +293,31 @@ impl Layers {
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
         let mut used = BTreeMap::new();
         let budgets: Vec<&Draft<BudgetKeys>> = enabled(&self.budgets).collect();
+
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burn_rates(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
                 used.insert(burn.rule(budget), (what, *draft));
             }
         }
+
         for draft in &budgets {
             if let Some((what, of)) = used.get(&draft.name.value) {
                 return Err(collision(*draft, of, what));
             }
         }
+
         used.extend(budgets.into_iter().map(|draft| {
             let what = "a budget".to_owned();
             (draft.name.value.clone(), (what, draft))
         }));
+
         for draft in enabled(&self.thresholds) {
             if let Some((what, of)) = used.get(&draft.name.value) {
                 return Err(collision(draft, of, what));
             }
         }
+
         Ok(())
     }
 }

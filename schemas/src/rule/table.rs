@@ -44,6 +44,7 @@ impl<'t> Table<'t> {
             text: Arc::clone(text),
             offset: span.start,
         };
+
         let wrong = |problem| at(table.span()).fault(Some(kind.to_owned()), None, problem);
         let Some(entries) = table.get_ref().as_table() else {
             return Err(wrong(format!("must be a table; write [[{kind}]]")));
@@ -54,6 +55,7 @@ impl<'t> Table<'t> {
         let position = at(given.span());
         let name = values::text(given.get_ref());
         let checked = |name: String| RuleName::new(&name).map_err(|error| (Some(name), error));
+
         let name = match name.map(checked) {
             Ok(Ok(value)) => LocatedValue { value, position },
             Ok(Err((name, error))) => {
@@ -62,6 +64,7 @@ impl<'t> Table<'t> {
             }
             Err(error) => return Err(position.fault(Some(kind.to_owned()), Some("name"), error)),
         };
+
         Ok(Self { text, kind, name, entries })
     }
 

@@ -85,17 +85,20 @@ fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
         let digits = text.trim_start_matches('p').trim_end_matches('%');
         digits.parse::<f64>().ok().filter(|_| digits.len() <= 8)
     });
+
     let number = number(value).or(given);
     let Some(number) = number else {
         return Err(format!("must be a number such as 0.99, not {}", kind(value)));
     };
     let fits = |share: f64| share < 1.0 && share > 0.0 && share >= from;
+
     if fits(number) {
         return match value {
             DeValue::String(_) => Err(format!("must be a number, not text; write {number}")),
             _ => Ok(number),
         };
     }
+
     let percent = number / 100.0;
     // Between 1 and 10 it is more likely a slip than a percentage: 1.01 is not 0.0101.
     if number >= 10.0 && fits(percent) {
@@ -105,6 +108,7 @@ fn share(value: &DeValue<'_>, from: f64) -> Read<f64> {
             (percent * 1e9).round() / 1e9
         ));
     }
+
     let number = plain(number);
     Err(match from > 0.0 {
         true => format!("{number} must be at least {from} and below 1; write for example 0.95"),
@@ -144,10 +148,12 @@ pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
     }
     let read = humantime::parse_duration(&text);
     let duration = read.map_err(|_| format!("{text:?} is not a duration; write it as \"18ms\""))?;
+
     if duration == LIMIT_MAX {
         let why = "samples above an hour count as an hour, so none could exceed it";
         return Err(format!("{text:?} is out of range: {why}; write less than \"1h\""));
     }
+
     if !(LIMIT_MIN..LIMIT_MAX).contains(&duration) {
         return Err(format!("{text:?} is out of range; it may be from \"1us\" to \"1h\""));
     }

@@ -115,6 +115,7 @@ impl Layer {
             Err(error) => {
                 let before = error.span().and_then(|span| text.get(..span.start));
                 let before = before.unwrap_or_default();
+
                 Err(SettingsError::Syntax {
                     origin: source,
                     line: before.matches('\n').count() + 1,
@@ -140,15 +141,18 @@ impl Layer {
             if !name.as_encoded_bytes().starts_with(prefix.as_bytes()) {
                 continue;
             }
+
             let (Some(rest), Some(text)) =
                 (name.to_str().and_then(|name| name.strip_prefix(prefix)), value.to_str())
             else {
                 return Err(layer.invalid(&name.to_string_lossy(), "is not UTF-8"));
             };
+
             if !service_link::is_service_link(rest, text) {
                 layer.set(&rest.to_ascii_lowercase().replace("__", "."), text)?;
             }
         }
+
         Ok(layer)
     }
 
@@ -181,6 +185,7 @@ impl Layer {
         let mut parts: Vec<&str> = key.split('.').collect();
         let last = parts.pop().unwrap_or_default();
         let mut tree = &mut self.tree;
+
         for part in parts {
             let entry = tree.entry(part.to_owned());
             let Setting::Section(inner) = entry.or_insert_with(|| Setting::Section(Tree::new()))
@@ -190,6 +195,7 @@ impl Layer {
             };
             tree = inner;
         }
+
         tree.insert(last.to_owned(), Setting::Text(text.to_owned()));
         Ok(())
     }
@@ -222,10 +228,12 @@ pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, Set
     for layer in layers {
         overlay(&mut merged, &layer.tree);
     }
+
     let origin_of = |key: &str| {
         let layer = layers.iter().rev().find(|layer| layer.sets(key));
         layer.map_or_else(|| "defaults".to_owned(), |layer| layer.source.clone())
     };
+
     let mut warnings = Vec::new();
     for (key, value) in RETIRED {
         if retired::remove(&mut merged, key) {
@@ -236,6 +244,7 @@ pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, Set
 
     let mut keys = Vec::new();
     plain_keys("", &merged, &mut keys);
+
     match T::deserialize(Setting::Section(merged)) {
         Ok(value) => {
             let origins = keys.into_iter().map(|key| (key.clone(), origin_of(&key))).collect();
@@ -269,13 +278,16 @@ pub fn keys_of<T: DeserializeOwned>() -> Vec<String> {
             _ => None,
         }
     };
+
     let (mut keys, mut open) = (Vec::new(), vec![String::new()]);
+
     while let Some(key) = open.pop() {
         match names(&key) {
             Some(known) => open.extend(known.iter().map(|name| joined(&key, name))),
             None => keys.push(key),
         }
     }
+
     keys.sort();
     keys
 }

@@ -56,9 +56,11 @@ impl Ledger {
             (&mut self.crashed_runs, other.crashed_runs),
             (&mut self.unknown_ns, other.unknown_ns),
         ];
+
         for (sum, n) in sums {
             *sum = sum.saturating_add(n);
         }
+
         for (reason, n) in &other.lost {
             let known = self.lost.len() < LOSS_REASONS_MAX || self.lost.contains_key(reason);
             let reason = if known { reason.as_str() } else { "other" };
@@ -119,7 +121,7 @@ pub struct NodeLedger {
 
 /// The ledger entry of one incarnation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "RunLedger"))]
 pub struct IncarnationLedger {
     /// Its name: when it started, in nanoseconds since 1970.
     pub incarnation: u64,

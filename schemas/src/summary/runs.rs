@@ -164,10 +164,12 @@ impl RunRow {
         let samples = folded().fold(0_u64, |sum, (_, samples)| sum.saturating_add(*samples));
         let named = folded().map(|(operation, _)| operation.as_str()).take(NAMED_MAX);
         let named = named.collect::<Vec<_>>().join(", ");
+
         let more = match folded().count().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+
         Some(format!(
             "run {:?} is not kept by itself: {ROLLUP_GROUPS_MAX} groups of one run and one \
              operation are, and {samples} of its samples are in the group {OVERFLOW:?} with those of other \

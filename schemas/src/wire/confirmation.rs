@@ -212,6 +212,7 @@ fn encode_with(
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
+
     let limit = |of: &LatencyLimit| (of.operation.to_string(), of.limit_ns, of.allowed_ppm);
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
@@ -255,10 +256,12 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     if !rest.is_empty() {
         return Err(WireError::Trailing(rest.len()));
     }
+
     if envelope.node != node.as_str() {
         let subject = node.to_string();
         return Err(WireError::Node { payload: envelope.node, subject });
     }
+
     let incarnations = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
     let incarnations = incarnations.filter(|incarnations| {
         incarnations.len() <= CONFIRMED_INCARNATIONS_MAX && are_distinct(incarnations)
@@ -275,6 +278,7 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
         return Err(WireError::Bounds { field: "mesh_nodes" });
     }
     let node = node.clone();
+
     Ok(Confirmation {
         node,
         behind,
@@ -296,6 +300,7 @@ fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, Wi
         return Err(refused);
     }
     let mut by_operation: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+
     for (operation, limit_ns, allowed_ppm) in &limits {
         let known = by_operation.entry(operation).or_default();
         let is_new = (1..=MAX_NS).contains(limit_ns) && known.insert(*limit_ns);
@@ -303,6 +308,7 @@ fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, Wi
             return Err(refused);
         }
     }
+
     let checked = |(operation, limit_ns, allowed_ppm)| {
         Ok(LatencyLimit { operation: Operation::new(operation)?, limit_ns, allowed_ppm })
     };

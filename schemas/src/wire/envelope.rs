@@ -99,6 +99,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
                 (SnapshotKind::Bus, bus.as_ref().map(named)),
                 (SnapshotKind::Event, event.as_ref().map(named)),
             ];
+
             let parts = parts.iter().filter_map(|(kind, body)| Some((*kind, body.as_deref()?)));
             combine_bodies(&parts.collect::<Vec<_>>())
         }
@@ -140,6 +141,7 @@ pub fn encode_around(header: &Header, kind: SnapshotKind, body: &[u8]) -> Vec<u8
     let Header { node, incarnation, seq, start, length_ns, totals, last, successor, labels } =
         header;
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
+
     let mut bytes = rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
         kind: kind.as_str().into(),
@@ -214,9 +216,11 @@ fn decode_as<H: Distribution>(
         SnapshotKind::Shard => SHARD_BYTES_MAX,
         _ => MESSAGE_BYTES_MAX,
     };
+
     if bytes.len() > max {
         return Err(WireError::TooLarge { bytes: bytes.len(), max });
     }
+
     match subject.kind {
         SnapshotKind::Latency => {
             open(subject, bytes, |body| Ok(Body::Latency(LatencyBody::check(body)?)))
@@ -270,10 +274,12 @@ fn check_header<B>(
         let subject = subject.node.to_string();
         return Err(WireError::Node { payload: envelope.node.into_owned(), subject });
     }
+
     if envelope.kind != subject.kind.as_str() {
         let subject = subject.kind.as_str();
         return Err(WireError::Kind { payload: envelope.kind.into_owned(), subject });
     }
+
     let bounds = [
         ("incarnation", envelope.incarnation > 0),
         (
@@ -288,18 +294,22 @@ fn check_header<B>(
         ("recorded", envelope.recorded <= COUNT_MAX),
         ("lost", envelope.lost.len() <= LOSS_REASONS_MAX),
     ];
+
     if let Some((field, _)) = bounds.into_iter().find(|(_, right)| !right) {
         return Err(WireError::Bounds { field });
     }
+
     let lost: BTreeMap<LossReason, u64> = envelope
         .lost
         .into_iter()
         .map(|(reason, n)| Ok((LossReason::new(reason)?, n)))
         .collect::<Result<_, WireError>>()?;
+
     let totals = Totals { recorded: envelope.recorded, lost };
     if totals.lost_sum() > totals.recorded {
         return Err(WireError::Bounds { field: "lost" });
     }
+
     let header = Header {
         node: NodeName::new(envelope.node)?,
         incarnation: Incarnation(envelope.incarnation),
@@ -311,6 +321,7 @@ fn check_header<B>(
         successor: envelope.successor.map(Incarnation),
         labels: envelope.labels,
     };
+
     Ok((header, envelope.body))
 }
 
@@ -326,6 +337,7 @@ fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
     {
         return Err(WireError::Bounds { field: "changed" });
     }
+
     for reading in &hardware.readings {
         LossReason::check(&reading.sensor)?;
         if reading.value.is_some_and(|value| !value.is_finite()) {
@@ -336,6 +348,7 @@ fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
         }
         reading.reason.as_deref().map_or(Ok(()), LossReason::check)?;
     }
+
     Ok(hardware)
 }
 

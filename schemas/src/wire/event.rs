@@ -120,6 +120,7 @@ impl Events {
         if self.events.len() > EVENTS_MAX {
             return Err(WireError::Bounds { field: "events" });
         }
+
         let fits = |event: &Event| {
             !event.title.is_empty()
                 && event.title.len() <= EVENT_TITLE_BYTES_MAX
@@ -128,6 +129,7 @@ impl Events {
                 && event.aggregation_key.len() <= EVENT_TITLE_BYTES_MAX
                 && event.at.0 < u64::MAX / 2
         };
+
         match self.events.iter().all(fits) {
             true => Ok(self),
             false => Err(WireError::Bounds { field: "event" }),

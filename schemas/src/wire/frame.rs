@@ -100,6 +100,7 @@ pub fn encode(frame: &Frame) -> Result<Vec<u8>, FrameError> {
         latency: LatencyBody::of(&frame.latency),
         last: frame.last,
     };
+
     let mut bytes = vec![0; PREFIX_BYTES];
     rmp_serde::encode::write_named(&mut bytes, &body)
         .map_err(|error| FrameError::Shape(error.to_string()))?;
@@ -134,11 +135,13 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
         return Err(FrameError::Version(body.version));
     }
     check_token("client", &body.client)?;
+
     let bounds = [
         ("seq", (1..=COUNT_MAX).contains(&body.seq)),
         ("clamped", body.clamped <= COUNT_MAX),
         ("length", rest.is_empty()),
     ];
+
     if let Some((field, _)) = bounds.into_iter().find(|(_, right)| !right) {
         return Err(FrameError::Bounds { field });
     }

@@ -234,11 +234,13 @@ impl HistoryResponse {
         }
         slots.sort_by_key(|slot| slot.begin_ns);
         let is_distinct = slots.windows(2).all(|pair| pair[0].begin_ns < pair[1].begin_ns);
+
         let is_within = |slot: &HistorySlot| {
             (from_ns..range.end.0).contains(&slot.begin_ns)
                 && slot.begin_ns.is_multiple_of(request.step_ns)
                 && slot.covered_ns <= request.step_ns.saturating_add(INTERVAL_NS_MAX)
         };
+
         if !is_distinct || !slots.iter().all(is_within) {
             return Err(WireError::Bounds { field: "slots" });
         }
@@ -267,16 +269,20 @@ impl HistorySlot {
         if !self.samples.as_ref().is_none_or(is_sound) {
             return Err(WireError::Bounds { field: "samples" });
         }
+
         let is_sound = |reading: &ReadingRange| {
             let ReadingRange { sensor, labels: _, min, mean, max, count } = reading;
+
             let is_wanted = match of {
                 HistoryOf::Hardware { sensor: Some(wanted) } => sensor == wanted,
                 HistoryOf::Hardware { sensor: None } => sensor.len() <= OPERATION_BYTES_MAX,
                 HistoryOf::Latency { .. } => false,
             };
+
             let is_finite = [min, mean, max].iter().all(|value| value.is_finite());
             is_wanted && is_finite && min <= max && (1..=COUNT_MAX).contains(count)
         };
+
         if !self.readings.iter().all(is_sound) {
             return Err(WireError::Bounds { field: "readings" });
         }

@@ -71,6 +71,7 @@ impl<'a> LatencyBody<'a> {
         let histogram = |(series, histogram): &'a (Series, Histogram)| {
             let ExactFigures { count, sum_ns, min_ns, max_ns } = histogram.exact_as_counted();
             let (sum_carry, sum_ns) = halves(sum_ns);
+
             HistogramEntry {
                 operation: series.operation.as_str().into(),
                 labels: series.labels.clone(),
@@ -88,11 +89,13 @@ impl<'a> LatencyBody<'a> {
                 uncertainty: histogram.uncertainty_summary(),
             }
         };
+
         let number = |(series, value): &'a (Series, f64)| NumberEntry {
             operation: series.operation.as_str().into(),
             labels: series.labels.clone(),
             value: *value,
         };
+
         Self {
             histograms: latency.histograms.iter().map(histogram).collect(),
             counters: latency.counters.iter().map(number).collect(),
@@ -105,6 +108,7 @@ impl<'a> LatencyBody<'a> {
         if series > SERIES_MAX {
             return Err(WireError::Bounds { field: "series" });
         }
+
         let latency = Latency {
             histograms: self
                 .histograms
@@ -114,6 +118,7 @@ impl<'a> LatencyBody<'a> {
             counters: check_numbers(self.counters, "counter")?,
             gauges: check_numbers(self.gauges, "gauge")?,
         };
+
         check_distinct(latency.histograms.iter().map(|(series, _)| series))?;
         check_distinct(latency.counters.iter().map(|(series, _)| series))?;
         check_distinct(latency.gauges.iter().map(|(series, _)| series))?;
@@ -138,12 +143,14 @@ fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series
     if !entry.over.is_sound() {
         return Err(WireError::Bounds { field: "over" });
     }
+
     let exact = ExactFigures {
         count: entry.count,
         sum_ns: (u128::from(entry.sum_carry) << 64) | u128::from(entry.sum_ns),
         min_ns: entry.min_ns,
         max_ns: entry.max_ns,
     };
+
     match H::try_from_v2(exact, &entry.hdr, entry.over, entry.uncertainty) {
         Ok(histogram) => Ok((series, histogram)),
         Err(DistributionError::Bytes(source)) => {

@@ -49,6 +49,7 @@ impl<'a> ShardBody<'a> {
                 && text.len() <= STREAM_ID_BYTES_MAX
                 && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
+
         if !self.read.iter().enumerate().all(is_sound) {
             return Err(WireError::Bounds { field: "read" });
         }
@@ -57,10 +58,12 @@ impl<'a> ShardBody<'a> {
         {
             return Err(WireError::Bounds { field: "slots" });
         }
+
         let slot = |slot: SlotBody<'_>| {
             let SlotBody { taken_ns, labels, latency } = slot;
             Ok(ShardSlot { taken: Wall(taken_ns), labels, latency: latency.check()? })
         };
+
         Ok(ShardReport {
             slots: self.slots.into_iter().map(slot).collect::<Result<_, WireError>>()?,
             read: self.read,

@@ -177,6 +177,8 @@ class Glance(OnMesh):
         page = self.open(link, ".readout")
         page.get_by_text("Table", exact=True).click()
         row = page.locator(".figures tbody tr").first
+        # A list of elements is of those that are there; the table is drawn after the click.
+        expect(row.locator("data").last).to_be_visible()
         shown = [float(cell.get_attribute("value")) for cell in row.locator("data").all()]
         wanted = [point["count"], *(of["value"] for of in point["quantiles"]), point["max"]]
         self.assertEqual(shown, wanted)
@@ -384,6 +386,7 @@ class AllViews(OnMesh):
         for of in run["operations"]:
             link = page.get_by_role("link", name=of["operation"], exact=True)
             row = page.locator("tbody tr").filter(has=link)
+            expect(row.locator("data").last).to_be_visible()
             shown = [cell.get_attribute("value") for cell in row.locator("data").all()]
             wanted = [of["count"], of["mean"], *(q["value"] for q in of["quantiles"]), of["max"]]
             self.assertEqual([float(value) for value in shown], wanted)
@@ -473,6 +476,7 @@ class AllViews(OnMesh):
         worst = page.get_by_role("region", name="Worst nodes")
         expect(worst.get_by_role("link", name="node-2")).to_be_visible()
         bars = page.get_by_role("region", name="Samples before and during the alert")
+        expect(bars.locator("tbody tr").first).to_be_visible()
         during = bars.locator("tbody tr td:nth-child(5) data").all()
         wanted = [bar["samples"] for bar in alert["context"]["during"]]
         self.assertEqual([int(of.get_attribute("value")) for of in during], wanted)

@@ -194,6 +194,7 @@ fn server() -> Result<PathBuf> {
     let candidates = std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
         .map(|dir| dir.join("nats-server"));
+
     match candidates.into_iter().find(|path| path.is_file()) {
         Some(found) => Ok(found),
         None => bail!(

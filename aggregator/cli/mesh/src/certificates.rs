@@ -42,9 +42,11 @@ impl Certificates {
             echo 'subjectAltName=IP:127.0.0.1' > server.ext
             openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
                 -extfile server.ext -out server.pem";
+
         let made = Command::new("bash").args(["-c", script]).current_dir(dir).output();
         let made = made.context("bash and openssl")?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+
         Ok(Self {
             ca_file: dir.join("ca.pem"),
             certificate_file: dir.join("server.pem"),

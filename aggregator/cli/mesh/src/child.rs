@@ -207,6 +207,7 @@ pub fn free_port() -> Result<u16> {
     let begin = PORTS.start + u16::try_from(begin)?;
     let last = held.last().and_then(|socket| socket.local_addr().ok());
     let begin = last.map_or(begin, |address| address.port() + 1);
+
     for port in (begin..PORTS.end).chain(PORTS.start..begin) {
         let Ok(mark) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) else { continue };
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
@@ -214,5 +215,6 @@ pub fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
+
     bail!("no free port among {PORTS:?}")
 }

@@ -144,11 +144,13 @@ impl Cluster {
             "name": TRIAL, "subjects": [TRIAL], "storage": "memory",
             "num_replicas": self.servers.len(),
         });
+
         let what = format!("{} servers form a cluster", self.servers.len());
         let formed = until(&what, FORM_WAIT, async || {
             self.request_within(TRIAL_WAIT, &format!("STREAM.CREATE.{TRIAL}"), &config).ok()
         });
         formed.await?;
+
         let gone = until("the trial stream is deleted", FORM_WAIT, async || {
             match self.request_within(TRIAL_WAIT, &format!("STREAM.DELETE.{TRIAL}"), &Value::Null) {
                 // An earlier request deleted it, and its answer was lost.
@@ -156,6 +158,7 @@ impl Cluster {
                 _ => Some(()),
             }
         });
+
         gone.await
     }
 

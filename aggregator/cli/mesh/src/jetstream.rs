@@ -108,6 +108,7 @@ impl JetStreamAdmin {
                 self.reader.read_line(&mut line)? > 0,
                 "the broker closed the connection"
             );
+
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
                 ["MSG", .., length] => {

@@ -117,13 +117,16 @@ impl Site {
             .replace("server_name: \"nats-1\"", &format!("server_name: {:?}", member.name))
             .replace("0.0.0.0:6222", &member.listen)
             .replace("0.0.0.0:7422", leaf_listen);
+
         for (number, address) in (1..).zip(&member.routes) {
             text = text.replace(&format!("nats-{number}.example:6222"), address);
         }
+
         if installed_version()?.starts_with("2.9.") {
             let lines = text.lines().filter(|line| !line.trim().starts_with("sync_interval"));
             text = lines.collect::<Vec<_>>().join("\n");
         }
+
         Ok(text)
     }
 

@@ -46,6 +46,7 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
     let known: OperationsPage = page(api, "/api/v1/operations").await?;
     let now = Zoned::now().timestamp().as_millisecond() as f64 / 1e3;
     let mut reader = SideReader::new(stored, &known, now)?;
+
     while let Some(request) = reader.next_request() {
         let of_fleet = ask(api, &request, [None, None]).await?.points;
         let points = match request.of_nodes() {
@@ -54,6 +55,7 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
         };
         reader.on_answer(&points);
     }
+
     Ok(reader.finish()?)
 }
 
@@ -75,6 +77,7 @@ async fn ask(
     [node, label]: [Option<String>; 2],
 ) -> Result<HistoryPage> {
     let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
+
     let parameters = [
         ("operation", Some(operation.clone())),
         ("rollup", run.as_ref().map(|_| RUN_LABEL.to_owned())),
@@ -87,6 +90,7 @@ async fn ask(
         ("quantiles", Some("0.5".to_owned())),
         ("distribution", Some(with_distribution.to_string())),
     ];
+
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters("/api/v1/query", &parameters);
     // JSON would list each bucket: twenty times the bytes.

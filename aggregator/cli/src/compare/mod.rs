@@ -140,6 +140,7 @@ fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
     let known: BTreeSet<&Operation> = a.operations.keys().chain(b.operations.keys()).collect();
     let limited = args.limit.iter().map(|(name, _)| ("--limit", name));
     let named = args.operation.iter().map(|name| ("--operation", name));
+
     for (option, name) in named.chain(limited) {
         if !known.contains(name) {
             let names: Vec<&str> =
@@ -150,6 +151,7 @@ fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
             );
         }
     }
+
     Ok(Options {
         operations: args.operation.iter().cloned().collect(),
         limits: args.limit.iter().cloned().collect::<BTreeMap<_, _>>(),

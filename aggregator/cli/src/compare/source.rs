@@ -31,21 +31,25 @@ fn read(path: &Path, unit: Option<Unit>) -> Result<Side> {
     if file.fill_buf()?.trim_ascii_start().starts_with(b"{") {
         let mut text = String::new();
         file.take(BASELINE_BYTES_MAX + 1).read_to_string(&mut text)?;
+
         if text.len() as u64 > BASELINE_BYTES_MAX {
             bail!(
                 "more than {BASELINE_BYTES_MAX} bytes: save a baseline or a report of a shorter run"
             );
         }
+
         return match side_of(&text)? {
             Some(side) => Ok(side),
             None => Ok(baseline::read(&text)?),
         };
     }
+
     let log = interval_log::read(file, unit)?;
     if log.clamped > 0 {
         let samples = counted(log.clamped, "sample");
         eprintln!("{}: {samples} above an hour recorded as an hour", path.display());
     }
+
     Ok(log.side)
 }
 

@@ -80,6 +80,7 @@ impl DoctorReport {
                 self.findings.extend(found.into_iter().map(|found| Finding { check, ..found }));
             }
         }
+
         self.findings.sort_by_key(|found| found.severity);
         // The worst of several results of one check counts.
         let found = |check: &&str| self.findings.iter().any(|of| of.check == *check);
@@ -121,6 +122,7 @@ impl DoctorReport {
         let of = |severity| self.findings.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
         let (skipped, newest) = (self.skipped.len(), advisories::NEWEST);
+
         text + &format!(
             "\nerrors: {errors}, warnings: {warnings}, skipped: {skipped}; advisories about \
              nats-server as of {newest}\n"

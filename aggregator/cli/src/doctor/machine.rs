@@ -110,6 +110,7 @@ fn socket(key: &str, path: &Path) -> SocketState {
         (Ok(file), Ok(directory)) => (file, directory),
         (Err(error), _) | (_, Err(error)) => return SocketState::Missing(error.to_string()),
     };
+
     if !file.file_type().is_socket() {
         return SocketState::NoSocket;
     }
@@ -123,6 +124,7 @@ fn socket(key: &str, path: &Path) -> SocketState {
 
     // A user whom the node does not admit learns nothing of who listens.
     let refused = connected.err().filter(|error| error.kind() != io::ErrorKind::PermissionDenied);
+
     SocketState::Socket {
         mode: file.mode() & 0o7777,
         owner: file.uid(),
@@ -167,10 +169,12 @@ fn disks(local: &Local) -> Result<Vec<DiskFacts>, String> {
         paths.push(("spool.path", node.spool.path.as_ref()));
         paths.push(("history.path", node.history.path.as_ref()));
     }
+
     if let Ok(aggregator) = &local.aggregator {
         paths.push(("state.path", aggregator.state.path.as_ref()));
         paths.push(("history.path", aggregator.history.path.as_ref()));
     }
+
     if let (Err(node), Err(_)) = (&local.node, &local.aggregator) {
         return Err(node.clone());
     }
@@ -207,6 +211,7 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
         ];
         paths.extend(named("aggregator", files));
     }
+
     if let (Err(node), Err(_)) = (&local.node, &local.aggregator) {
         return Err(node.clone());
     }
@@ -215,11 +220,13 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
         let metadata = fs::metadata(path).map_err(|error| error.to_string());
         metadata.map(|file| file.mode() & 0o7777)
     };
+
     let facts = |(key, path): (String, PathBuf)| {
         // Its unit's group is that of the jobs that may send.
         let has_group_of_jobs = key.ends_with("of the node");
         SecretFacts { key, mode: mode(&path), path, has_group_of_jobs }
     };
+
     Ok(paths.into_iter().map(facts).collect())
 }
 

@@ -145,9 +145,11 @@ fn plan(Identity { bus, node, has_history, .. }: &Identity) -> ProbePlan {
         let publish = Lane::ALL.map(lane).into_iter().chain([dead_subject(mesh, node)]).collect();
         return ProbePlan { subscribe, publish, has_streams: false };
     }
+
     let partitions = bus.partition.map_or(0, |partition| partition.0 + 1);
     let layout = Layout { creates_streams: false, partitions };
     let none = NodeName::new(NONE).expect("a constant name of plain letters");
+
     ProbePlan {
         subscribe: Permissions::of(mesh, BrokerUser::Aggregator, layout).subscribe,
         publish: vec![confirm_subject(mesh, &none), ask_subject(mesh, &none)],

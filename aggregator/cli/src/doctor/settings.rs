@@ -61,6 +61,7 @@ pub(super) struct Identity {
 pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
     let mesh = args.mesh.as_ref().map(|mesh| mesh.as_str().to_owned());
     let flags = [("bus.url", args.nats.clone()), ("mesh", mesh)];
+
     let node = one::<NodeConfig>(
         ("--node-config", args.node_config.as_deref(), NODE),
         "PLIMSOLL_NODE_",
@@ -98,6 +99,7 @@ fn one<T: DeserializeOwned>(
 
     let args = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
     let loaded = args.load::<T>(prefix, flags).map_err(|error| error.to_string());
+
     let checked = loaded.and_then(|resolved| {
         check(&resolved.value).map_err(|problem| resolved.located(&problem).to_string())?;
         Ok(resolved.value)
@@ -136,10 +138,12 @@ impl Local {
                 Ok(Identity { program: "node", bus, node: Some(name), has_history })
             }));
         }
+
         let aggregator = |settings: &BusSettings, mesh: &MeshName| {
             let bus = bus(settings, mesh, BrokerUser::Aggregator)?;
             Ok(Identity { program: "aggregator", bus, node: None, has_history: false })
         };
+
         match &self.aggregator {
             Ok(config) => identities.push(aggregator(&config.bus, &config.mesh)),
             Err(_) if identities.is_empty() => {
@@ -147,6 +151,7 @@ impl Local {
             }
             Err(_) => {}
         }
+
         identities
     }
 }

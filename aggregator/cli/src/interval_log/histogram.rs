@@ -86,6 +86,7 @@ pub(super) fn parse(text: &str, unit_ns: u64) -> Result<Parsed, HistogramError> 
     let foreign = Deserializer::new().deserialize::<u64, _>(&mut Cursor::new(&bytes))?;
     let layout = BucketLayout { unit_ns, low: foreign.low(), digits: foreign.sigfig() };
     let (mut samples, mut clamped) = (Histogram::default(), 0);
+
     for recorded in foreign.iter_recorded() {
         let (value, n) = (recorded.value_iterated_to(), recorded.count_since_last_iteration());
         if n > SAMPLES_MAX.saturating_sub(samples.count()) {
@@ -96,6 +97,7 @@ pub(super) fn parse(text: &str, unit_ns: u64) -> Result<Parsed, HistogramError> 
         // The highest value of its bucket, as every HdrHistogram library returns it.
         samples.record_n(value.saturating_mul(unit_ns), n);
     }
+
     Ok(Parsed { samples: Packed::from(&samples), layout, clamped })
 }
 
@@ -109,6 +111,7 @@ fn plain(bytes: Vec<u8>) -> Result<Vec<u8>, HistogramError> {
     } else {
         bytes
     };
+
     if bytes.len() as u64 > BYTES_MAX {
         return Err(HistogramError::TooLong);
     }

@@ -149,6 +149,7 @@ impl LogReader {
         if let Some(unit) = line.strip_prefix(UNIT) {
             return self.on_unit(unit);
         }
+
         match IntervalLogIterator::new(line).next() {
             None => Ok(()),
             Some(Ok(LogEntry::StartTime(start))) => {

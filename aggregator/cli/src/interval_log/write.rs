@@ -28,19 +28,23 @@ pub fn write(side: &Side, mut to: impl Write) -> Result<(), Error> {
         .iter()
         .flat_map(|(name, measured)| measured.slots.iter().map(move |slot| (name, slot)))
         .collect();
+
     slots.sort_by_key(|(_, slot)| slot.start_ns);
     let start = slots.first().map_or(Duration::ZERO, |(_, slot)| of_ns(slot.start_ns));
     let mut serializer = V2DeflateSerializer::new();
+
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("[Latencies of Plimsoll]")
         .add_comment("[Unit: ns]")
         .with_start_time(UNIX_EPOCH + start)
         .with_max_value_divisor(MAX_DIVISOR)
         .begin_log_with(&mut to, &mut serializer)?;
+
     for (operation, slot) in slots {
         let tag = tag(operation, slot.node.as_ref());
         let histogram = histogram(&slot.samples)?;
         let (start, length) = (of_ns(slot.start_ns), of_ns(slot.length_ns));
+
         log.write_histogram(&histogram, start, length, Tag::new(&tag)).map_err(
             |error| match error {
                 IntervalLogWriterError::IoError(error) => error,
@@ -48,6 +52,7 @@ pub fn write(side: &Side, mut to: impl Write) -> Result<(), Error> {
             },
         )?;
     }
+
     Ok(())
 }
 

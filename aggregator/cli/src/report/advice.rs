@@ -47,11 +47,13 @@ pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) ->
     if max <= limit {
         return "All samples are within the limit.".to_owned();
     }
+
     if median > limit {
         return "The median is over the limit: the usual case is too slow, not an exception. \
                 Profile the job itself, or set a limit that it can meet."
             .to_owned();
     }
+
     if let Some((share, columns, worst)) = concentrated(&of.over_time.columns) {
         let (share, columns) = (percent(share), counted(columns as u64, "column"));
         return format!(
@@ -60,6 +62,7 @@ pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) ->
             shown(worst, zone)
         );
     }
+
     if p99 > limit {
         let times = if median > 0.0 { p99 / median } else { 0.0 };
         return format!(
@@ -68,6 +71,7 @@ pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) ->
             number(times)
         );
     }
+
     format!(
         "p99 is within the limit; single samples are over it (up to {}). Look at the columns with \
          the highest maximum.",
@@ -83,6 +87,7 @@ fn concentrated(columns: &[Column]) -> Option<(f64, usize, f64)> {
         .filter(|column| column.count > 0)
         .map(|column| (column.over.map_or(0, |over| over.over), column.from_seconds))
         .collect();
+
     let total: u64 = with_samples.iter().map(|(over, _)| over).sum();
     if with_samples.len() < COLUMNS_MIN || total == 0 {
         return None;
@@ -105,11 +110,13 @@ pub(super) fn on_node(
         Value::Bool(is) => Some(f64::from(u8::from(*is))),
         other => other.as_f64(),
     };
+
     // A machine may have several sensors of a name: their labels follow it.
     let readings = |wanted: &'static str| {
         let of_name = move |name: &str| name.split(' ').next() == Some(wanted);
         machine.iter().filter(move |(name, _)| of_name(name)).filter_map(|(_, of)| number(of))
     };
+
     let found = READINGS.iter().find(|(name, from, _)| readings(name).any(|n| n >= *from));
     if let Some((name, _, words)) = found {
         return format!("{name}: {words}.");
@@ -117,10 +124,12 @@ pub(super) fn on_node(
     if over < NODE_SAMPLES_MIN {
         return "Too few samples over limits to distinguish it from other nodes.".to_owned();
     }
+
     if nodes > 1 && share >= NODE_SHARE {
         return "Most of it is on this node: compare its machine and jobs with the others."
             .to_owned();
     }
+
     if nodes > 1 && share < 1.5 / nodes as f64 {
         return "No worse than other nodes: look at what all nodes have in common.".to_owned();
     }

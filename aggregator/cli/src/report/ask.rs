@@ -49,14 +49,17 @@ impl Request<'_> {
     /// When the aggregator does not answer, keeps no history, or does not know what is named.
     pub(super) async fn send(mut self, drills: Vec<DrillResult>) -> Result<Material> {
         let known: OperationsPage = self.get("/api/v1/operations").await?;
+
         let (subject, run) = match &self.wanted {
             Wanted::Run(name) => (Subject::Run(name.clone()), self.run(name).await?),
             Wanted::Range(..) => (Subject::Fleet, None),
         };
+
         let is_of_fleet = self.read_fleet_of(run, &known);
         let names = self.operations(&known)?;
         let range = self.range(&names, run, known.kept_from_seconds).await?;
         let summary: Summary = self.get("/metrics/summary").await?;
+
         let mut material = Material {
             asked_at: seconds_now(),
             subject,
@@ -76,11 +79,13 @@ impl Request<'_> {
             summary,
             drills,
         };
+
         let most = names.len().min(OPERATIONS_MAX);
         for (at, name) in names.iter().take(most).enumerate() {
             progress(&format!("operation {} of {most}, {name}", at + 1));
             self.operation(name, &mut material).await?;
         }
+
         self.slots(&mut material).await?;
         self.nodes(&mut material).await;
         Ok(material)
@@ -151,6 +156,7 @@ impl Request<'_> {
         let now = seconds_now();
         let searched = run.map_or((since.min(now - SLOT_MIN), now), |run| run.searched(now));
         let mut whole: Option<(f64, f64)> = None;
+
         for name in names {
             let found = match self.extent(name, searched).await {
                 Ok(found) => found,
@@ -158,9 +164,11 @@ impl Request<'_> {
                 Err(_) if run.is_some() => continue,
                 Err(error) => return Err(error),
             };
+
             let (first, last) = whole.unwrap_or(found);
             whole = Some((first.min(found.0), last.max(found.1)));
         }
+
         let whole = run.map_or(whole, |run| run.with(whole));
         whole.context("the run has no samples")
     }
@@ -191,10 +199,12 @@ impl Request<'_> {
         let of_whole = of_whole.into_iter().chain(Some(("over", over.clone())));
         let of_whole: Vec<_> = of_whole.filter(|(_, value)| !value.is_empty()).collect();
         let whole: HistoryPage = self.ask("query", name, material.range, &of_whole).await?;
+
         if whole.points.iter().all(|point| point.count == 0) {
             material.empty = Some(whole);
             return Ok(());
         }
+
         // The answer's own range, so that all columns together are the whole.
         let range = (whole.from_seconds, whole.to_seconds);
         let step = format!("{}s", ((range.1 - range.0) / COLUMNS_MAX).ceil().max(1.0));
@@ -216,6 +226,7 @@ impl Request<'_> {
             let most = of.point().map(|point| point.over.iter().map(|over| over.over).max());
             most.flatten().unwrap_or_default()
         };
+
         let mut limited: Vec<(u64, String, (f64, f64))> = material
             .operations
             .iter()
@@ -225,7 +236,9 @@ impl Request<'_> {
                 (over(of), of.whole.operation.clone(), range)
             })
             .collect();
+
         limited.sort_by_key(|(over, ..)| std::cmp::Reverse(*over));
+
         for (_, operation, range) in limited.into_iter().take(OPERATIONS_ASKED_MAX) {
             progress(&format!("nodes of {operation}"));
             let Ok(all) = self.ask_node("*", &operation, range, &[]).await else { return };
@@ -235,6 +248,7 @@ impl Request<'_> {
             let mut answering: Vec<NodeAnswer> =
                 all.nodes.into_iter().filter(|of| of.samples > 0).collect();
             answering.sort_by_key(|of| std::cmp::Reverse(of.samples));
+
             for NodeAnswer { node, .. } in answering.into_iter().take(NODES_ASKED_MAX) {
                 let over = list(&watched(&material.summary, &operation).0, "ns");
                 let more = [("distribution", "true".to_owned()), ("over", over)];
@@ -260,6 +274,7 @@ impl Request<'_> {
             Wanted::Run(name) => Some(format!("run={name}")),
             Wanted::Range(..) => None,
         };
+
         let mut parameters = vec![
             ("operation", Some(operation.to_owned())),
             ("node", Some(node.to_owned())),
@@ -267,6 +282,7 @@ impl Request<'_> {
             ("from", Some(from.to_string())),
             ("to", Some(to.to_string())),
         ];
+
         parameters.extend(more.iter().map(|(key, value)| (*key, Some(value.clone()))));
         let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
         self.get(&with_parameters("/api/v1/query", &parameters)).await
@@ -297,8 +313,10 @@ impl Request<'_> {
             return Ok(());
         }
         let mut left = BUCKETS_MAX;
+
         for pages in &mut material.operations {
             progress(&format!("slots of {}", pages.whole.operation));
+
             let Some(slots) = self.slots_of(&pages.whole, &mut left).await? else {
                 material.operations.iter_mut().for_each(|pages| pages.slots.clear());
                 material.slots_left_out = Some(format!(
@@ -307,8 +325,10 @@ impl Request<'_> {
                 ));
                 return Ok(());
             };
+
             pages.slots = slots;
         }
+
         Ok(())
     }
 
@@ -321,23 +341,29 @@ impl Request<'_> {
         let step = slot_seconds(whole)?;
         let (mut from, to) = (whole.from_seconds, whole.to_seconds);
         let mut slots = Vec::new();
+
         while from < to {
             let end = (from + step * REQUEST_SLOTS).min(to);
+
             let more = [
                 ("step", format!("{step}s")),
                 ("quantiles", "0.5".to_owned()),
                 ("distribution", "true".to_owned()),
             ];
+
             let page: HistoryPage = self.ask("query", &whole.operation, (from, end), &more).await?;
             let points = page.points.into_iter().filter(|point| point.count > 0);
+
             for point in points {
                 let buckets = point.distribution.iter().flat_map(PackedCounts::buckets).count();
                 let Some(rest) = left.checked_sub(buckets) else { return Ok(None) };
                 *left = rest;
                 slots.push(point);
             }
+
             from = end;
         }
+
         Ok(Some(slots))
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
     let slots =
         || material.operations.iter().map(|of| (of.whole.operation.as_str(), &of.slots[..]));
     let has_slots = slots().any(|(_, slots)| !slots.is_empty());
+
     Ok(Document {
         format: FORMAT,
         version: VERSION,
@@ -85,6 +86,7 @@ fn range(material: &Material) -> Range {
     let (from, to) = material.range;
     let pages = || material.operations.iter();
     let any = material.operations.first().map(|of| &of.whole).or(material.empty.as_ref());
+
     let completeness = match any {
         Some(_) if material.operations.is_empty() => {
             material.empty.as_ref().and_then(|page| page.points.first()?.completeness)
@@ -92,7 +94,9 @@ fn range(material: &Material) -> Range {
         // One operation's may be older than another's by a request.
         _ => pages().filter_map(|of| of.point()?.completeness).min_by(f64::total_cmp),
     };
+
     let (quantile_error_ratio, quantile_error_min_seconds) = QUANTILE_ERROR;
+
     Range {
         requested_from_seconds: from,
         requested_to_seconds: to,
@@ -115,6 +119,7 @@ fn notes(
     let mut notes = Vec::new();
     let mut note = |is: bool, words: String| notes.extend(is.then_some(words));
     note(operations.is_empty(), "There are no samples in this range.".to_owned());
+
     if let (true, Subject::Run(name)) = (material.is_of_fleet, &material.subject) {
         note(
             true,
@@ -124,6 +129,7 @@ fn notes(
             ),
         );
     }
+
     match range.completeness {
         Some(share) => note(
             share < COMPLETE,
@@ -139,36 +145,44 @@ fn notes(
                 .to_owned(),
         ),
     }
+
     let kept = range.kept_from_seconds.is_some_and(|kept| kept > range.from_seconds);
     note(kept, "The history starts within the range; there is no data before.".to_owned());
     let open = range.to_seconds > material.asked_at;
     note(open, "The range ends now: its last samples may still arrive.".to_owned());
+
     note(
         !material.summary.ready,
         "The aggregator was still catching up: samples may be missing.".to_owned(),
     );
+
     let Freshness { as_of_seconds, stale } = material.summary.freshness;
     let since = as_of_seconds.map(|at| format!(" since {}", shown(at, zone)));
     let since = since.unwrap_or_default();
     let broker = &material.summary.broker;
+
     note(
         stale,
         format!("The aggregator had no data{since} (broker {broker}): current verdicts are stale."),
     );
+
     let behind = "A stream has unread messages: samples may be missing.";
     note(material.ledger.behind, behind.to_owned());
     let approximate = operations.iter().any(|of| of.approximate);
+
     note(
         approximate,
         "Some samples come in their producers' wide buckets: quantiles of operations marked \
          approximate have wider bounds."
             .to_owned(),
     );
+
     let left_out = material.operations_left_out;
     note(
         left_out > 0,
         format!("{} left out; choose with --operation.", counted(left_out as u64, "operation")),
     );
+
     let slots = material.slots_left_out.as_ref();
     note(slots.is_some(), format!("No samples by slot: {}.", slots.map_or("", String::as_str)));
     notes
@@ -197,6 +211,7 @@ fn budget(material: &Material, row: &BudgetRow) -> BudgetResult {
     let count = point.map_or(0, |point| point.count);
     let allowed_ratio = 1.0 - row.quantile;
     let (over, uncertain) = over.map_or((0, 0), |of| (of.over, of.uncertain));
+
     BudgetResult {
         budget: row.budget.clone(),
         operation: row.operation.clone(),
@@ -241,6 +256,7 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
     let name = &pages.whole.operation;
     let limit_seconds = limit_of(&material.summary.budgets, name);
     let column = |point: &HistoryPoint| column(point, limit_seconds);
+
     Some(OperationResult {
         operation: name.clone(),
         own: is_own_name(name),
@@ -298,6 +314,7 @@ fn ranking(
         TimeOver::of(&of.distribution, limit, of.max.unwrap_or(f64::INFINITY))
     };
     let total: f64 = limited.clone().map(|found| over(found).seconds).sum();
+
     let mut ranked: Vec<RankedOperation> = limited
         .map(|(of, limit)| {
             let TimeOver { seconds, error_seconds } = over((of, limit));
@@ -313,10 +330,12 @@ fn ranking(
             }
         })
         .collect();
+
     ranked.sort_by(|a, b| {
         let is_own = |of: &RankedOperation| is_own_name(&of.operation);
         is_own(a).cmp(&is_own(b)).then_with(|| b.over_seconds.total_cmp(&a.over_seconds))
     });
+
     let (nodes_by, nodes) = ranked_nodes(material, operations, machines);
     TimeRanking { formula: FORMULA.to_owned(), operations: ranked, nodes_by, nodes }
 }
@@ -336,11 +355,13 @@ fn ranked_nodes(
     found.retain(|of| of.over > 0);
     found.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then_with(|| a.node.cmp(&b.node)));
     found.truncate(NODES_MAX);
+
     for of in &mut found {
         of.share = ratio(weight(of), total);
         of.machine = machines.nodes.get(&of.node).cloned().unwrap_or_default();
         of.advice = on_node((of.over, of.share), of_all, &of.machine);
     }
+
     let by = match (of_windows, found.is_empty()) {
         (false, false) => {
             "Nodes are ranked by time over budget in the range, from their own histories."
@@ -351,11 +372,13 @@ fn ranked_nodes(
         }
         (_, true) => "No listed node had samples of jobs over a limit.",
     };
+
     let silent = material.nodes_silent.first_key_value().filter(|_| !of_windows);
     let silent = silent.map(|(node, why)| {
         let all = counted(material.nodes_silent.len() as u64, "node");
         format!(" No answer for the whole range from {all}; {node}: {why}.")
     });
+
     (by.to_owned() + silent.as_deref().unwrap_or_default(), found)
 }
 
@@ -377,6 +400,7 @@ fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<Ra
         of.over_error_seconds =
             Some(of.over_error_seconds.unwrap_or_default() + found.error_seconds);
     }
+
     nodes.into_values().collect()
 }
 
@@ -421,6 +445,7 @@ fn alerts(rows: &[AlertRow], (from, to): (f64, f64)) -> Vec<AlertResult> {
         let is_over = !matches!(row.state, AlertState::Firing | AlertState::Pending);
         begun < to && (!is_over || row.since_seconds >= from)
     };
+
     let result = |row: &AlertRow| AlertResult {
         rule: row.key.rule.to_string(),
         scope: row.key.scope.clone(),
@@ -433,6 +458,7 @@ fn alerts(rows: &[AlertRow], (from, to): (f64, f64)) -> Vec<AlertResult> {
         data: row.data,
         evidence: row.evidence.clone(),
     };
+
     rows.iter().filter(was_active).take(ROWS_MAX).map(result).collect()
 }
 
@@ -467,9 +493,11 @@ fn ledger(page: &LedgerPage) -> LedgerResult {
         .iter()
         .map(|row| NodeResult { node: row.node.clone(), ledger: row.ledger.clone() })
         .collect();
+
     nodes.sort_by_key(|row| row.ledger.recorded == row.ledger.merged);
     let nodes_left_out = nodes.len().saturating_sub(NODES_MAX);
     nodes.truncate(NODES_MAX);
+
     LedgerResult {
         at_seconds: page.at_seconds,
         behind: page.behind,

@@ -77,6 +77,7 @@ impl Machines {
             }
             return Self { source, nodes };
         }
+
         let nodes = of_alerts(alerts);
         let source = match nodes.is_empty() {
             true => "not available from this aggregator",
@@ -85,6 +86,7 @@ impl Machines {
                  available from this aggregator"
             }
         };
+
         Self { source: source.to_owned(), nodes }
     }
 }
@@ -99,11 +101,13 @@ impl Machines {
         let ranked: BTreeSet<&str> = ranked.iter().map(|of| of.node.as_str()).collect();
         let is_ranked = |name: &str| ranked.contains(name);
         let mut left = NODES_MAX - self.nodes.keys().filter(|name| is_ranked(name)).count();
+
         self.nodes.retain(|name, _| {
             let is_shown = is_ranked(name) || left > 0;
             left -= usize::from(is_shown && !is_ranked(name));
             is_shown
         });
+
         self.source += &format!("; {NODES_MAX} of {all} nodes, those of the ranking first");
         self
     }
@@ -130,6 +134,7 @@ fn of_alerts(alerts: &[AlertRow]) -> BTreeMap<String, BTreeMap<String, Value>> {
     let mut alerts: Vec<&AlertRow> = alerts.iter().collect();
     alerts.sort_by(|a, b| a.since_seconds.total_cmp(&b.since_seconds));
     let mut nodes = BTreeMap::new();
+
     for context in alerts.into_iter().filter_map(|alert| alert.context.as_ref()) {
         for worst in &context.worst {
             let readings = serde_json::to_value(worst.hardware).unwrap_or_default();
@@ -143,6 +148,7 @@ fn of_alerts(alerts: &[AlertRow]) -> BTreeMap<String, BTreeMap<String, Value>> {
             }
         }
     }
+
     nodes
 }
 

@@ -26,10 +26,12 @@ fn table(text: &mut String, of: &Table) {
         }
         return;
     }
+
     *text += &format!("\n{}:\n\n| {} |\n", escaped(&of.caption), of.heading.join(" | "));
     let first = of.rows.first().into_iter().flatten();
     let align = first.map(|cell| if cell.tone == Tone::Figure { "---:|" } else { "---|" });
     *text += &format!("|{}\n", align.collect::<String>());
+
     for row in &of.rows {
         let cells: Vec<String> = row.iter().map(|cell| escaped(&cell.words)).collect();
         *text += &format!("| {} |\n", cells.join(" | "));

@@ -102,6 +102,7 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+
     let drills: Vec<DrillResult> =
         args.drill.iter().map(|path| read(path)).collect::<Result<_>>()?;
     let api = args.at.api()?;
@@ -109,10 +110,12 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     let request = Request { api: &api, wanted, named: &args.operation, with_slots };
     let material = request.send(drills).await?;
     let text = rendered(&material, &now, format)?;
+
     match &args.output {
         Some(path) => write(path, &text)?,
         None => print(text),
     }
+
     Ok(Exit::Success)
 }
 
@@ -137,12 +140,14 @@ fn format(args: &ReportArgs) -> Result<Format> {
     }
     let Some(path) = &args.output else { return Ok(Format::Markdown) };
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+
     let known = match ending {
         "html" | "htm" => Some(Format::Html),
         "md" | "markdown" => Some(Format::Markdown),
         "json" => Some(Format::Json),
         _ => None,
     };
+
     known.with_context(|| {
         format!("--output {}: end it with .html, .md or .json, or use --format", path.display())
     })

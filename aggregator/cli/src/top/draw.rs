@@ -105,11 +105,13 @@ pub(super) fn draw(frame: &mut Frame, state: &State, theme: Theme) {
     let below = if state.hint().is_some() { 2 } else { 1 };
     let lists = area.height.saturating_sub(ABOVE + below);
     let mut top = ABOVE;
+
     for (pane, height) in heights(state.panes(), lists) {
         let part = Rect::new(0, top, area.width, height).intersection(area);
         list(frame, part, state, pane, theme);
         top += height;
     }
+
     if let Some(hint) = state.hint() {
         line(frame, area.height.saturating_sub(2), Line::from(fit(hint, area.width)));
     }
@@ -145,6 +147,7 @@ fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
     let worst = firing.map(|row| row.severity).max().unwrap_or_default();
     let of_state = |state| page.alerts.iter().filter(|row| row.state == state).count() as u64;
     let depth = page.nodes.iter().fold(0_u64, |sum, row| sum.saturating_add(row.outbox_depth));
+
     Line::from(vec![
         Span::raw(format!("{ago}nodes {} up, ", count(page.up))),
         above_zero(page.silent, "silent", theme.bad()),
@@ -159,6 +162,7 @@ fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
 fn samples(page: &Page, theme: Theme) -> Line<'static> {
     let Page { recorded, merged, held, unaccounted, unread, lost, .. } = page;
     let [recorded, merged, held] = [recorded, merged, held].map(|n| count(*n));
+
     let mut parts = vec![
         Span::raw(format!("samples {recorded} recorded = {merged} merged + {held} held + ")),
         above_zero(*lost, "lost", theme.bad()),
@@ -172,6 +176,7 @@ fn samples(page: &Page, theme: Theme) -> Line<'static> {
             parts.extend([Span::raw(" + "), above_zero(n, what, style)]);
         }
     }
+
     Line::from(parts)
 }
 
@@ -190,6 +195,7 @@ fn heights(panes: &Panes, lines: u16) -> Vec<(Pane, u16)> {
     let mut given = [1_usize; 3];
     let headings = usize::from(HEADINGS) * given.len();
     let mut rest = usize::from(lines).saturating_sub(headings + given.len());
+
     while rest > 0 && given.iter().zip(&wanted).any(|(given, wanted)| given < wanted) {
         for (given, wanted) in given.iter_mut().zip(&wanted) {
             let more = usize::from(*given < *wanted && rest > 0);
@@ -197,6 +203,7 @@ fn heights(panes: &Panes, lines: u16) -> Vec<(Pane, u16)> {
             rest -= more;
         }
     }
+
     // Blank lines between the lists, while there is room.
     let blank = |n: usize| u16::from(rest > n);
     let heights = given.map(|rows| u16::try_from(rows).unwrap_or(u16::MAX) + HEADINGS);
@@ -208,6 +215,7 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
     let panes = state.panes();
     let room = usize::from(area.height.saturating_sub(HEADINGS));
     let visible = panes.visible(pane, room);
+
     let (columns, fixed): (&[(&str, u16)], u16) = match pane {
         Pane::Budgets => (&BUDGETS, total(&BUDGETS)),
         Pane::Nodes => {
@@ -218,12 +226,15 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
         }
         Pane::Alerts => (&ALERTS, total(&ALERTS)),
     };
+
     let flexible = area.width.saturating_sub(fixed).max(1);
     let mut rows = Vec::with_capacity(visible.len() + 1);
     let shown = Shown::of(state);
+
     for place in visible.clone() {
         let Some(index) = panes.rows(pane).get(place) else { continue };
         let page = state.page();
+
         let row = match pane {
             Pane::Budgets => {
                 page.budgets.get(*index).map(|row| budget(row, flexible, theme, shown))
@@ -231,22 +242,27 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
             Pane::Nodes => page.nodes.get(*index).map(|row| node(row, flexible, theme, shown)),
             Pane::Alerts => page.alerts.get(*index).map(|row| alert(row, flexible, theme, shown)),
         };
+
         let is_cursor = panes.cursor(pane) == Some(place);
         let style = if is_cursor { Modifier::REVERSED } else { Modifier::empty() };
         rows.extend(row.map(|row| row.style(Style::new().add_modifier(style))));
     }
+
     if rows.is_empty() {
         rows.push(Row::new([Cell::from(nothing(state, pane))]).style(Modifier::DIM));
     }
     let hidden = panes.rows(pane).len().saturating_sub(visible.len());
+
     let headings = columns.iter().enumerate().map(|(at, (name, width))| match at {
         0 => Cell::from(fit(&heading(state, pane, name, hidden), flexible)),
         _ => aligned(name, *width),
     });
+
     let widths = columns.iter().map(|(_, width)| match width {
         0 => Constraint::Length(flexible),
         width => Constraint::Length(*width),
     });
+
     let emphasis = if panes.cursor(pane).is_some() { Modifier::BOLD } else { Modifier::DIM };
     let headings = Row::new(headings).style(emphasis | Modifier::UNDERLINED);
     frame.render_widget(Table::new(rows, widths).header(headings).column_spacing(1), area);
@@ -324,10 +340,12 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
         let sign = if row.approximate && ns.is_some() { "~" } else { "" };
         ns.map_or_else(|| "-".to_owned(), |ns| sign.to_owned() + &span(seconds(ns)))
     };
+
     let stale;
     let is_old = at.lost.is_some() || row.verdict == Verdict::NoData;
     let known = row.freshness.age_seconds(at.at_seconds).or(at.lost.map(|_| 0.0));
     let old = known.filter(|_| is_old);
+
     let (state, style) = match (row.alert, row.verdict, old) {
         (AlertState::Firing, _, _) => ("FIRING", theme.bad()),
         (AlertState::Pending, _, _) => ("pending", theme.warning()),
@@ -341,8 +359,10 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
         (_, Verdict::Within, None) => ("within", theme.good()),
         (_, Verdict::Uncertain, None) => ("uncertain", theme.warning()),
     };
+
     let left = row.headroom.filter(|_| at.lost.is_none());
     let left = left.map_or_else(|| "-".to_owned(), headroom);
+
     Row::new([
         Cell::from(fit(&row.budget, width)),
         Cell::from(fit(row.node.as_deref().unwrap_or("fleet"), 14)),
@@ -361,10 +381,12 @@ fn node(row: &NodeLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
         Presence::Silent => theme.bad(),
         Presence::Left => Style::new().add_modifier(Modifier::DIM),
     };
+
     let above = |n: u64| {
         let style = if n > 0 { theme.bad() } else { Style::new() };
         Cell::from(Line::from(Span::styled(count(n), style)).alignment(Alignment::Right))
     };
+
     let left = row.headroom.map_or_else(|| "-".to_owned(), headroom);
     Row::new([
         Cell::from(fit(&row.node, width)),
@@ -387,12 +409,14 @@ fn alert(row: &AlertLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
         AlertState::Pending => theme.warning(),
         _ => Style::new(),
     };
+
     // A colleague is at work, or receivers are not notified.
     let mark = match (row.is_acknowledged, row.is_silenced) {
         (true, _) => "+a",
         (false, true) => "+s",
         (false, false) => "",
     };
+
     Row::new([
         Cell::from(fit(&row.rule, width)),
         Cell::from(Span::styled(format!("{}{mark}", row.state.as_str()), style)),
@@ -434,10 +458,12 @@ fn problem(state: &State) -> Option<String> {
         }
         Reachability::Answering => {}
     }
+
     let page = state.page();
     if page.freshness.stale {
         return Some(silence(page));
     }
+
     match (&page.rules_error, page.ready, page.unmatched.first()) {
         (Some(error), _, _) => Some(format!("rules: {error}")),
         (None, false, _) => Some("the aggregator still reads the streams' backlog".to_owned()),

@@ -77,6 +77,7 @@ pub async fn top(args: &TopArgs) -> Result<Exit> {
         let mut signals = Signals::listen()?;
         watch(&apis, None, &mut signals, || Ok(Watched::Running)).await?;
     }
+
     Ok(Exit::Success)
 }
 

@@ -127,6 +127,7 @@ impl Page {
         let budgets = budget_lines(summary);
         let nodes = node_lines(summary, &budgets);
         let ledger = &summary.ledger;
+
         Self {
             mesh: safe(&summary.mesh),
             at_seconds: summary.at_seconds,
@@ -167,12 +168,14 @@ fn sum<'a>(of: impl Iterator<Item = &'a u64>) -> u64 {
 fn budget_lines(summary: &Summary) -> Vec<BudgetLine> {
     let operations: HashMap<(&Scope, &str), &OperationRow> =
         summary.operations.iter().map(|row| ((&row.scope, row.operation.as_str()), row)).collect();
+
     let line = |row: &BudgetRow| {
         let operation = operations.get(&(&row.scope, row.operation.as_str()));
         let window = operation.and_then(|operation| operation.windows.get(&row.window));
         let is_current = !row.freshness.stale;
         let quantiles = window.filter(|_| is_current).map(|window| &window.quantiles);
         let value_ns = row.value_ns.filter(|_| is_current);
+
         BudgetLine {
             budget: safe(&row.budget),
             operation: safe(&row.operation),
@@ -189,6 +192,7 @@ fn budget_lines(summary: &Summary) -> Vec<BudgetLine> {
             alert: row.alert,
         }
     };
+
     let (fleet, nodes): (Vec<&BudgetRow>, Vec<&BudgetRow>) =
         summary.budgets.iter().partition(|row| row.scope == Scope::Fleet);
     fleet.into_iter().chain(nodes).map(line).collect()
@@ -207,6 +211,7 @@ fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
             *lowest = lowest.min(headroom);
         }
     }
+
     let line = |row: &NodeRow| {
         let node = safe(&row.node);
         NodeLine {
@@ -223,6 +228,7 @@ fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
             lost: sum(row.ledger.lost.values()),
         }
     };
+
     summary.nodes.iter().map(line).collect()
 }
 

@@ -75,16 +75,19 @@ impl Panes {
         let wanted = self.filter.to_lowercase();
         let all = self.has_all_scopes;
         let [budgets, nodes, alerts] = &mut self.lists;
+
         budgets.arrange(
             &page.budgets,
             |row| (all || is_shown(row)) && holds(&wanted, &budget_words(row)),
             compare_budgets,
         );
+
         nodes.arrange(
             &page.nodes,
             |row| holds(&wanted, &[&row.node, row.presence.as_str()]),
             compare_nodes,
         );
+
         alerts.arrange(&page.alerts, |row| holds(&wanted, &alert_words(row)), compare_alerts);
     }
 
@@ -97,6 +100,7 @@ impl Panes {
     pub(super) fn on_key(&mut self, page: &Page, code: KeyCode) -> bool {
         let list = &mut self.lists[self.focus as usize];
         let last = list.rows.len().saturating_sub(1);
+
         match code {
             KeyCode::Up | KeyCode::Char('k') => list.cursor = list.cursor.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => list.cursor = (list.cursor + 1).min(last),
@@ -122,6 +126,7 @@ impl Panes {
             }
             _ => return false,
         }
+
         true
     }
 

@@ -52,10 +52,12 @@ impl Screen {
         execute!(io::stdout(), EnableBracketedPaste)?;
         let input = std::thread::Builder::new().name("keys".to_owned());
         let (running, ended) = channel();
+
         let input = input.spawn(move || {
             let _running: Sender<()> = running;
             read_keys(&ends, &keys);
         });
+
         screen.input = Some((input?, ended));
         Ok(screen)
     }
@@ -113,6 +115,7 @@ fn read_keys(ends: &AtomicBool, keys: &mpsc::Sender<Event>) {
             Ok(true) => event::read(),
             Err(_) => return,
         };
+
         let event = match read {
             Ok(event::Event::Key(key)) => Event::Key(key),
             Ok(event::Event::Paste(text)) => Event::Paste(text),
@@ -120,6 +123,7 @@ fn read_keys(ends: &AtomicBool, keys: &mpsc::Sender<Event>) {
             Ok(_) => continue,
             Err(_) => return,
         };
+
         let _dropped_when_full = keys.try_send(event);
     }
 }

@@ -10,6 +10,7 @@ pub(super) fn fit(text: &str, width: u16) -> String {
         return text.to_owned();
     }
     let (mut cut, mut used) = (String::new(), 0);
+
     for c in text.chars() {
         let wide = Span::raw(c.to_string()).width();
         if used + wide + 1 > width {
@@ -18,6 +19,7 @@ pub(super) fn fit(text: &str, width: u16) -> String {
         cut.push(c);
         used += wide;
     }
+
     if width > 0 {
         cut.push('…');
     }

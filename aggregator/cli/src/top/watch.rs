@@ -40,6 +40,7 @@ pub(crate) async fn watch(
     let mut screen = Screen::enter()?;
     let mut request: Option<Request> = None;
     screen.show(&state)?;
+
     loop {
         let event = tokio::select! {
             // A terminal that is gone has no operator.
@@ -51,11 +52,13 @@ pub(crate) async fn watch(
             _ = signals.next() => return Ok(()),
             () = tokio::time::sleep(TICK) => Event::Tick,
         };
+
         if check()? == Watched::Over {
             return Ok(());
         }
         let mut is_changed = false;
         let mut next = Some(event);
+
         // Many keys are one frame.
         while let Some(event) = next {
             match state.on_event(event, watch.elapsed()) {
@@ -73,6 +76,7 @@ pub(crate) async fn watch(
             }
             next = screen.ready();
         }
+
         if is_changed {
             screen.show(&state)?;
         }

@@ -97,22 +97,27 @@ impl FromStr for Dashboard {
         }
         let mut parts = Vec::new();
         let mut pieces = template.split('{');
+
         let mut text = |text: &str| match text.contains('}') {
             true => Err(DashboardError::Brace),
             false => Ok(Part::Text(text.to_owned())),
         };
+
         parts.extend(pieces.next().map(&mut text).transpose()?);
+
         for piece in pieces {
             let (name, after) = piece.split_once('}').ok_or(DashboardError::Brace)?;
             let place = PLACEHOLDERS.iter().find(|(known, _)| *known == name);
             let (_, place) = place.ok_or_else(|| DashboardError::Unknown(name.to_owned()))?;
             parts.extend([Part::Placeholder(*place), text(after)?]);
         }
+
         // Every character of a name may take three.
         let longest = parts.iter().map(|part| match part {
             Part::Text(text) => text.len(),
             Part::Placeholder(_) => 3 * OPERATION_BYTES_MAX,
         });
+
         match longest.sum() {
             bytes if bytes > LINK_BYTES_MAX => Err(DashboardError::TooLong(bytes)),
             _ => Ok(Self(parts)),
@@ -135,6 +140,7 @@ impl Dashboard {
         }
         let ms = |at: Wall| (at.0 / 1_000_000).to_string();
         let mut link = String::new();
+
         for part in &self.0 {
             match part {
                 Part::Text(text) => link.push_str(text),
@@ -150,6 +156,7 @@ impl Dashboard {
                 }
             }
         }
+
         Some(link)
     }
 }

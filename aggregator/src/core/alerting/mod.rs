@@ -291,10 +291,12 @@ impl Alerting {
             // What it was about is gone, so the evidence of its last notification has to do.
             let notification =
                 self.notification_of_change(now, key, (change, &entry), None, situation);
+
             let Some(mut notification) = notification else {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
+
             let figures = notification.description();
             let of_rule = notification.summary.strip_suffix(&figures).map(str::to_owned);
             notification.ended = Some(why);
@@ -374,16 +376,19 @@ impl Alerting {
     fn end_silences(&mut self, now: Wall, situation: Situation<'_>) {
         self.silences.expire(now);
         let (alerts, rules) = (&self.alerts, situation.rules());
+
         let firing = |key: &AlertKey| {
             let entry = alerts.get(key).filter(|entry| entry.state == AlertState::Firing)?;
             let severity = rules.find(&key.rule).map(|rule| rule.severity());
             Some(severity.or(entry.notified.as_ref().map(|last| last.severity)).unwrap_or_default())
         };
+
         for key in self.silences.take_due(now, firing) {
             self.changed = true;
             let change = Change { from: AlertState::Firing, to: AlertState::Firing };
             self.compose((now, Duration::ZERO), key, change, situation);
         }
+
         let silences = &self.silences;
         self.deliveries.hold_back(|key, severity| silences.present(now, key, severity).silenced);
     }
@@ -438,10 +443,12 @@ impl Alerting {
         notification.runbook = self.runbook_page.link(about.runbook);
         // What the rule states is the same at any time: the figures are what is new.
         let figures = notification.description();
+
         notification.summary = match about.summary {
             Some(text) => format!("{}: {figures}", text.trim_end_matches('.')),
             None => figures,
         };
+
         notification.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
         notification.acknowledged_by = suppression.acknowledged_by;
         notification.silenced = suppression.silenced;
@@ -463,6 +470,7 @@ impl Alerting {
             let (about, severity) = situation.about(key, entry.notified.as_deref());
             !self.deliveries.has_reported(key, severity, &about.routes)
         });
+
         let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
         for key in unknown {
             let Some(notification) = self.notification_of_firing(now, key, situation) else {
@@ -470,6 +478,7 @@ impl Alerting {
             };
             self.deliveries.stand(&notification, now);
         }
+
         let alerts = &self.alerts;
         self.deliveries.end_all_but(now, |key| alerts.state(key) == AlertState::Firing);
     }
@@ -504,6 +513,7 @@ impl Alerting {
                 ended.then_some(CommandResult::Ended).ok_or(no_such)
             }
         }?;
+
         self.changed = true;
         Ok(done)
     }
@@ -538,6 +548,7 @@ impl Alerting {
         let mut notifications =
             self.changes.iter().rev().filter(|notification| notification.key == *key);
         let context = notifications.find_map(|notification| notification.context.as_deref());
+
         AlertRow {
             key: key.clone(),
             state: entry.state,

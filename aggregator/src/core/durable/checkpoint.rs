@@ -91,6 +91,7 @@ impl Partial {
                 self.rest = Some(rest);
             }
         }
+
         Ok(())
     }
 
@@ -99,6 +100,7 @@ impl Partial {
         let Self { nodes, pools, missing, rest, mut unusable } = self;
         let missing = missing.iter().map(|part| damaged(part, "it is missing"));
         unusable.extend(missing);
+
         match &rest {
             Some(rest) => {
                 let unread = unusable.iter().filter(|of| of.record().starts_with("node ")).count();
@@ -109,6 +111,7 @@ impl Partial {
             None if unusable.iter().any(|of| of.record() == "rest") => {}
             None => unusable.push(damaged(&Part::Rest, "it is missing")),
         }
+
         let pools = united(pools, rest.as_ref(), &mut unusable);
         let is_whole = unusable.is_empty();
         let is_usable = rest.is_some() || !nodes.is_empty();
@@ -128,6 +131,7 @@ fn united(
     let definitions: Vec<_> = definitions.map(|(definition, _)| definition.clone()).collect();
     let mut rollups = Rollups::default().redefined(&definitions);
     let mut is_undefined = false;
+
     for (pool, windows) in read {
         match pool {
             Pool::Fleet(operation) => fleet.restore(operation, windows),
@@ -137,18 +141,22 @@ fn united(
             }
         }
     }
+
     if is_undefined {
         unusable.push(damaged(&"rollup", "the definition of its roll-up cannot be read"));
     }
     let of_fleet = (fleet.iter().count(), fleet.selected().count());
+
     let is_complete = |rest: &Rest| {
         of_fleet == (rest.fleet.operations, rest.fleet.selected_operations)
             && rollups.sizes() == rest.fleet.rollups
     };
+
     // Missing ones beside unusable ones would change nothing about what is done.
     if unusable.is_empty() && !rest.is_some_and(is_complete) {
         unusable.push(damaged(&"fleet", "some operations or groups are missing"));
     }
+
     Pools { operations: Arc::new(fleet), rollups }
 }
 

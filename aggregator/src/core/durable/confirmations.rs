@@ -71,6 +71,7 @@ impl PendingConfirmation {
         let (node, incarnations) = (self.node.clone(), self.incarnations.clone());
         let age = now.since(self.as_of);
         let Self { behind, backlog, readings_missing, withheld, .. } = *self;
+
         Confirmation {
             node,
             behind,

@@ -162,11 +162,14 @@ pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T
         return Err(damaged(part, "too short"));
     };
     let version = u16::from_be_bytes([frame[0], frame[1]]);
+
     // The checksum covers the body alone, so that another version can be distinguished from damage.
     if crc32fast::hash(body).to_be_bytes() != frame[2..] {
         return Err(damaged(part, "its checksum does not fit"));
     }
+
     let (record, reads) = (part.to_string(), part.version());
+
     match version {
         0 => Err(damaged(part, "its version was never in use")),
         _ if version < reads => Err(Unusable::Older { record, version }),

@@ -49,6 +49,7 @@ impl BudgetsRecord {
         let spent = |budget: &Budget| {
             let slots = operations.judged(budget)?.spent_slots(at, budget.limit_ns);
             let Selector { series, nodes } = budget.selector.clone();
+
             Some(SpentBudget {
                 budget: budget.name.clone(),
                 operation: budget.operation.clone(),
@@ -58,6 +59,7 @@ impl BudgetsRecord {
                 slots,
             })
         };
+
         let budgets = budgets.iter().filter(|budget| budget.objective.is_some());
         Self { version: Self::VERSION, mesh, at, budgets: budgets.filter_map(spent).collect() }
     }

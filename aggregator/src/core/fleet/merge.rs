@@ -91,6 +91,7 @@ impl Merging<'_> {
             let operation = &series.operation;
             let retention = self.plan.of_node(operation);
             let batch = Batch::new(samples, &retention.limits);
+
             if has_room {
                 in_node += node.operations.add(operation, &retention, times, &batch);
             } else {
@@ -155,6 +156,7 @@ impl FleetPools<'_> {
         if !retention.is_judged() && !is_own(operation) {
             shares.on_brought(node, operation);
         }
+
         evicted
     }
 }

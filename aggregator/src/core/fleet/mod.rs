@@ -302,10 +302,12 @@ impl Fleet {
     ) -> Option<MergedSnapshot> {
         self.newest_seen = self.newest_seen.max(time.seen.unwrap_or_default());
         self.make_room_for(&header.node);
+
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             self.counts.reject("node", 1);
             return None;
         };
+
         let node = Arc::make_mut(node);
 
         let lost = node.account.newly_lost(&header);
@@ -315,15 +317,18 @@ impl Fleet {
             self.duplicate_names.add(&header.node);
         }
         node.account.on_arrival(&header, time.arrived);
+
         if node.account.is_fragmented(header.incarnation) {
             self.fragmented.insert(header.node.clone());
         } else {
             self.fragmented.remove(&header.node);
         }
+
         if decision != Decision::Evicted {
             // A node that resends has not received the confirmation yet.
             self.changed.touch(&header.node);
         }
+
         if self.counts.is_refused(decision) {
             return None;
         }
@@ -335,10 +340,12 @@ impl Fleet {
         self.counts.merge(body.kind(), timeliness, body.samples());
 
         let from = MessageKey { incarnation: header.incarnation, seq: header.seq };
+
         let (slots, Interval { latency, hardware, bus, event }) = match body {
             Body::Shard(ShardReport { slots, .. }) => (slots, Interval::default()),
             body => (Vec::new(), body.into_parts()),
         };
+
         if let Some(hardware) = hardware {
             let unknown = node.take_readings(from, hardware);
             self.counts.reject_of(node, "unknown_sensor", unknown);
@@ -347,6 +354,7 @@ impl Fleet {
         // What a successor reports of a crashed incarnation is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
         let reported = bus.as_ref().map(|_| header.length_ns);
+
         if let Some(bus) = bus {
             node.account.on_report(&header, &bus);
             let judged = |of: &&Operation| self.retention.is_judged(of);
@@ -362,6 +370,7 @@ impl Fleet {
             self.events.push(&header.node, time.arrived, events);
             self.counts.reject_of(node, "service_check", without_room);
         }
+
         node.observe_counts(header.incarnation);
         if let Some(since_stored) = time.since_stored {
             self.deliveries.on_merged(node, since_stored);
@@ -375,15 +384,18 @@ impl Fleet {
         }
 
         let skew = node.skew;
+
         let own = latency.map(|latency| MergedSamples {
             taken,
             node_labels: std::mem::take(&mut header.labels),
             latency,
         });
+
         let of_slots = slots.into_iter().map(|ShardSlot { taken, labels, latency }| {
             let (taken, _) = time.taken(taken, skew);
             MergedSamples { taken, node_labels: labels, latency }
         });
+
         let samples: Vec<MergedSamples> = own.into_iter().chain(of_slots).collect();
 
         let pools = FleetPools {
@@ -392,11 +404,13 @@ impl Fleet {
             rollups: &mut self.rollups,
             group_shares: &mut self.group_shares,
         };
+
         let mut merging = Merging { pools, counts: &mut self.counts, plan: &self.retention };
         for of in &samples {
             let times = Times { shown: time.judged_up_to, now: time.arrived, taken: of.taken };
             merging.add(times, &header.node, of, node);
         }
+
         Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
     }
 
@@ -439,8 +453,10 @@ impl Fleet {
         let crowded_as_of = is_crowded.then_some(self.newest_seen);
 
         self.present = 0;
+
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
+
             if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
@@ -451,12 +467,14 @@ impl Fleet {
                 let may_return = !node.account.has_left() && node.last_seen >= gone;
                 self.present += usize::from(may_return);
             }
+
             if node.may_be_evicted(now) {
                 evicted.push(name.clone());
             }
 
             expire_windows_of_silent(node, now);
             let (as_of, plan) = (self.newest_seen, &self.retention);
+
             while let Some(idle) = node.operations.idle(as_of, |of| plan.is_judged(of)) {
                 Arc::make_mut(node).operations.evict(&idle);
                 self.changed.touch(name);
@@ -626,6 +644,7 @@ impl Fleet {
                 None => open.remove(&name),
             };
         }
+
         self.watch_gaps(now, seen, read_up_to, open);
         round_trips
     }
@@ -735,6 +754,7 @@ impl Fleet {
             let own = node.operations.judged(budget?).map(Windows::newest)?;
             (newest.since(own) <= within).then(|| of_node(node))
         };
+
         let reasons: Option<Vec<AlertEndReason>> =
             self.nodes.values().filter_map(|node| brought(node)).collect();
         let reasons = reasons?;
@@ -784,6 +804,7 @@ impl Fleet {
     pub fn checkpoint(&mut self, everything: bool) -> FleetChanges {
         let changed = self.take_changed().filter(|_| !everything);
         let everything = changed.is_none();
+
         FleetChanges {
             everything,
             nodes: match &changed {

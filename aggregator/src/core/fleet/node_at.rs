@@ -54,6 +54,7 @@ impl<'n> NodeAt<'n> {
         let increase = |what: Count| metrics.increase(at, what);
         let has_bus = self.is_reporting() && node.bus.is_known();
         let of_bus = |value: f64| has_bus.then_some(value);
+
         match figure {
             NodeMetric::SilentSeconds if presence == Presence::Left => Some(0.0),
             NodeMetric::SilentSeconds => Some(at.since(node.last_seen).as_secs_f64()),

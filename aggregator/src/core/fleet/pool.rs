@@ -46,6 +46,7 @@ impl Pool {
     /// The pool of that name, and what follows the name.
     pub fn named(name: &str) -> Option<(Self, &str)> {
         let (kind, rest) = name.split_once(' ')?;
+
         if kind != "rollup" {
             let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
             let pool = match kind {

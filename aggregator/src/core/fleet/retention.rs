@@ -48,6 +48,7 @@ impl RetentionPlan {
             let up_to = budgets().map(|budget| budget.window).max().unwrap_or(nodes_up_to);
             Retention { up_to, limits: Limits::of(budgets()) }
         };
+
         let operations = all.iter().map(|budget| &budget.operation);
         let judged = operations.map(|operation| (operation.clone(), of(operation))).collect();
 
@@ -65,6 +66,7 @@ impl RetentionPlan {
             Metric::Counter(operation) => Some(operation.clone()),
             _ => None,
         });
+
         let watched_counters = watched_counters.collect();
         Self { nodes_up_to, judged, selections, watched_counters }
     }

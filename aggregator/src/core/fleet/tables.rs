@@ -35,10 +35,12 @@ impl TablesUsed {
         if let Some(series) = history_series {
             used.see("history", series, HISTORY_SERIES_MAX);
         }
+
         for rollup in rollups.iter().filter(|rollup| rollup.own_groups() > 0) {
             let name = format!("rollup {}", rollup.definition.name);
             used.see(name, rollup.own_groups(), ROLLUP_GROUPS_MAX);
         }
+
         used
     }
 

@@ -94,16 +94,19 @@ impl Accumulator {
             let first = buckets.next();
             first.into_iter().chain(buckets.next_back())
         });
+
         let (first, last) =
             used.fold((usize::MAX, 0), |(first, last), index| (first.min(index), last.max(index)));
         if first > last {
             return (Vec::new(), vec![Vec::new(); self.points.len()]);
         }
         let width = (last - first + 1).div_ceil(most.max(1));
+
         let bands = (first..=last).step_by(width).map(|begin| Band {
             lower: seconds(layout::lowest(begin)),
             upper: seconds(layout::highest((begin + width - 1).min(last))),
         });
+
         let bands: Vec<Band> = bands.collect();
         let counts = self.points.iter().map(|point| {
             let mut row = vec![0; bands.len()];
@@ -112,6 +115,7 @@ impl Accumulator {
             }
             row
         });
+
         let counts = counts.collect();
         (bands, counts)
     }
@@ -126,6 +130,7 @@ impl Point {
         let samples = &self.samples;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
         let of_samples = |value: f64| (count > 0).then_some(value);
+
         let quantile = |quantile: &f64| {
             let found = samples.at_rank(rank(*quantile, count))?;
             Some(QuantileValue {
@@ -135,10 +140,12 @@ impl Point {
                 upper: seconds(found.upper_ns),
             })
         };
+
         let over = |limit: &u64| {
             let over = samples.over(*limit);
             OverLimit { limit: seconds(*limit), over: over.over, uncertain: over.uncertain }
         };
+
         HistoryPoint {
             from_seconds: seconds(self.range.start.0),
             to_seconds: seconds(self.range.end.0),

@@ -146,6 +146,7 @@ impl History {
             return None;
         }
         let generation = self.stored.generation + 1;
+
         let batch = match self.taken.take().map(Arc::unwrap_or_clone) {
             None => {
                 let id = BatchId { generation, attempt: 0 };
@@ -154,6 +155,7 @@ impl History {
             Some(failed) => {
                 let id = BatchId { generation, attempt: failed.id.attempt + 1 };
                 let slots = failed.samples.slots() + self.pending.room.used;
+
                 if slots > HISTORY_PENDING_SLOTS_MAX {
                     HistoryBatch { id, at, ..failed }
                 } else {
@@ -163,6 +165,7 @@ impl History {
                 }
             }
         };
+
         self.taken = Some(Arc::new(batch));
         self.taken.clone()
     }

@@ -67,6 +67,7 @@ impl Room {
 impl Pending {
     pub(super) fn add(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
         let dropped = self.room.dropped;
+
         for samples in &merged.samples {
             let number = Resolution::TenSeconds.number(samples.taken);
             for (series, packed) in &samples.latency.histograms {
@@ -75,6 +76,7 @@ impl Pending {
                 self.add_to_groups(series, &samples.node_labels, of, known.rollups);
             }
         }
+
         // What found no room was not received, as far as the history is concerned.
         if let Some(length) = merged.reported.filter(|_| dropped == self.room.dropped) {
             let number = Resolution::TenSeconds.number(merged.taken);

@@ -54,11 +54,13 @@ fn cover(range: &Range<Wall>, tiers: &[(Resolution, Wall)], spans: &mut Vec<Span
         return;
     }
     let slot = nanos(resolution.slot());
+
     let first = if finer.is_empty() {
         resolution.number(range.start)
     } else {
         range.start.max(*kept).0.div_ceil(slot)
     };
+
     let end = range.end.0 / slot;
     if first >= end {
         return cover(range, finer, spans);

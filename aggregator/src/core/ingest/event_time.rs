@@ -84,6 +84,7 @@ impl EventTime {
             // While the past is read again, a node was last seen when it sent, not now.
             None => (now, now, at.and(Some(stored))),
         };
+
         Self { judged_up_to, arrived, seen, travel, skew, since_stored }
     }
 

@@ -146,6 +146,7 @@ impl Ingest {
 
         let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
         let snapshot = snapshot.and_then(|snapshot| decode::plausible(latest, snapshot));
+
         match snapshot {
             Ok(snapshot) => Ok((time, snapshot)),
             Err(unreadable) => Err(self.refuse(unreadable)),

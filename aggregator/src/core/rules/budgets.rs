@@ -32,6 +32,7 @@ pub(super) fn judge_budgets(
             of.judge(None, windows, &sums);
         }
     }
+
     let mut shares = Vec::new();
     for (name, node) in fleet.nodes() {
         let mut share = None;
@@ -45,8 +46,10 @@ pub(super) fn judge_budgets(
                 of.judge(Some(name), windows, &sums);
             }
         }
+
         shares.extend(share.map(|share| (name.clone(), share)));
     }
+
     judged.iter_mut().for_each(|of| of.find_gone(fleet));
     let found = judged.into_iter().flat_map(|of| of.found).collect();
     (found, shares.into_iter().collect())

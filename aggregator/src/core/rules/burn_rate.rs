@@ -63,6 +63,7 @@ pub(super) fn judge_burn_rates(
         let windows = fleet.windows_of(budget, &Scope::Fleet);
         let hysteresis =
             Hysteresis { fire_after: budget.fire_after, clear_after: budget.clear_after };
+
         for burn in budget.burn_rates(rules.time_scale) {
             let finding = finding(at, budget, &burn, windows);
             let rule = burn.rule(budget);
@@ -73,6 +74,7 @@ pub(super) fn judge_burn_rates(
             }
         }
     }
+
     found
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn finding(
     if short.samples < BURN_SAMPLES_MIN || !reaches_back {
         return Finding::Insufficient;
     }
+
     match (long.rate > burn.factor, short.rate > burn.factor) {
         (true, true) => Finding::Breach,
         (false, true) => Finding::Uncertain,

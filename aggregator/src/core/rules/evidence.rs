@@ -14,6 +14,7 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
     let judge = Judge::new(budget).of(windows.overdispersion(budget.limit_ns));
     let judgement = judge.judge(at, &sums, &recent, |rank| samples.at_rank(rank));
     let stretch = judgement.stretch.filter(|stretch| !stretch.has_ended);
+
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
         value_seconds: seconds(judgement.value_ns.unwrap_or(0)),

@@ -171,6 +171,7 @@ impl Evaluator {
             let gap_samples = gap_samples.unwrap_or_default();
             return Some(Evidence::Gap(GapEvidence { gap_samples }));
         }
+
         match self.rules.find(&key.rule)? {
             Rule::Budget(budget) => {
                 Some(evidence::of_budget(at, budget, fleet.windows_of(budget, &key.scope)?))
@@ -228,6 +229,7 @@ impl Evaluator {
     pub fn limits(&self) -> Vec<LatencyLimit> {
         let mut limits: Vec<LatencyLimit> = Vec::new();
         let budgets = self.rules.budgets.iter();
+
         for budget in budgets.filter(|budget| !is_of_aggregators(&budget.operation)) {
             let (operation, limit_ns) = (budget.operation.clone(), budget.limit_ns);
             let allowed_ppm = budget.allowed_ppm();
@@ -236,6 +238,7 @@ impl Evaluator {
             let same = |known: &&mut LatencyLimit| {
                 known.operation == operation && known.limit_ns == limit_ns
             };
+
             match limits.iter_mut().find(same) {
                 // Of two quantiles with one limit the stricter one is breached first.
                 Some(known) => known.allowed_ppm = known.allowed_ppm.min(allowed_ppm),
@@ -243,6 +246,7 @@ impl Evaluator {
                 None => {}
             }
         }
+
         limits
     }
 }

@@ -119,6 +119,7 @@ impl SelfMonitoring {
             AggregatorMetric::SilentNodes => return silent_nodes(at, inputs, &self.quiet),
             AggregatorMetric::OperationsAbsent => return Some(self.absent()),
         };
+
         value.map(|value| Value { value, labels: Labels::default() })
     }
 
@@ -167,6 +168,7 @@ fn fullest_table(inputs: Inputs<'_>) -> Option<Value> {
 /// they may be cut off together with the aggregator.
 fn silent_nodes(at: Wall, inputs: Inputs<'_>, quiet: &BTreeSet<NodeName>) -> Option<Value> {
     let (mut nodes, mut names) = (0_u32, Vec::new());
+
     for (name, node) in inputs.fleet.shown() {
         if node.presence(at) != Presence::Silent || quiet.contains(name) {
             continue;
@@ -180,6 +182,7 @@ fn silent_nodes(at: Wall, inputs: Inputs<'_>, quiet: &BTreeSet<NodeName>) -> Opt
             names.push(name.as_str());
         }
     }
+
     let fits = |names: &[&str]| names.join(",").len() <= LABEL_VALUE_BYTES_MAX;
     while !fits(&names) {
         names.pop();

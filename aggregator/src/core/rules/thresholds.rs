@@ -26,6 +26,7 @@ pub(super) fn judge_thresholds(
 ) -> Vec<AlertFinding> {
     let active: Vec<_> = thresholds.iter().map(|threshold| active.of(&threshold.name)).collect();
     let mut found = Vec::new();
+
     let mut find = |index: usize, name: Option<&NodeName>, finding: Finding| {
         let threshold = &thresholds[index];
         // An active alert takes findings without data too.
@@ -39,24 +40,30 @@ pub(super) fn judge_thresholds(
             found.push(finding);
         }
     };
+
     for (index, threshold) in thresholds.iter().enumerate() {
         if is_of_fleet(&threshold.metric) {
             let value = value_of(at, threshold, &Scope::Fleet, inputs, own);
+
             let is_lower_bound = match threshold.metric {
                 Metric::Fleet(figure) => own.is_lower_bound(at, figure),
                 _ => false,
             };
+
             let finding = match own.regression(at, &threshold.name) {
                 Some(None) => Finding::Insufficient,
                 _ => compare(threshold, value.map(|value| value.value)),
             };
+
             let finding = match finding {
                 Finding::Clear if is_lower_bound => Finding::NoData,
                 finding => finding,
             };
+
             find(index, None, finding);
         }
     }
+
     for (name, node) in inputs.fleet.shown() {
         let node = NodeAt::new(node, at);
         for (index, threshold) in thresholds.iter().enumerate() {
@@ -66,6 +73,7 @@ pub(super) fn judge_thresholds(
             }
         }
     }
+
     found
 }
 
@@ -105,6 +113,7 @@ fn node_value<'n>(
 ) -> Found<'n> {
     let wanted = &threshold.labels;
     let is_whole = || fits(wanted, &Labels::default(), node);
+
     match &threshold.metric {
         Metric::Fleet(_) | Metric::Regression(_) => None,
         Metric::Node(NodeMetric::LedgerGap) => {

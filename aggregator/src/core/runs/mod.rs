@@ -57,6 +57,7 @@ impl RunRegistry {
     /// Begins or stops a run for a client.
     pub fn on_command(&mut self, now: Wall, command: RunCommand) -> Result<RunRow, RunError> {
         command.check()?;
+
         let (name, run) = match command {
             RunCommand::Begin { name, labels, by } => {
                 if let Some(run) = self.stored.runs.get(&name) {
@@ -79,6 +80,7 @@ impl RunRegistry {
                 (name, &*run)
             }
         };
+
         self.has_changed = true;
         Ok(run.row(&name, now))
     }
@@ -90,9 +92,11 @@ impl RunRegistry {
             self.on_report(now, *at, (&merged.node, report));
             self.touch(report.run.as_str(), merged);
         }
+
         if self.stored.runs.is_empty() {
             return;
         }
+
         for samples in &merged.samples {
             let of_node = samples.node_labels.get(RUN_LABEL);
             for (series, packed) in &samples.latency.histograms {
@@ -158,8 +162,10 @@ impl RunRegistry {
             let runs = self.stored.runs.iter().filter(|(_, run)| fits(run));
             runs.min_by_key(|(_, run)| run.last_active()).map(|(name, _)| name.clone())
         };
+
         let is_over = |run: &NamedRun| run.state(now) != RunState::Running;
         let of_most = first(&|run| is_over(run) && run.holder() == *most);
+
         of_most.or_else(|| match most {
             // A node that has all the room with runs that go on keeps no other from it.
             Holder::Node(_) if most == holder => None,

@@ -1,6 +1,5 @@
 //! The alerts of a view: those of the fleet and of the nodes that are shown.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState};
 use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::{Rules, Severity};
 
-use super::read_view::ReadView;
+use super::read_view::{AlertCounts, ReadView};
 use crate::core::fleet::Node;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,20 +17,6 @@ pub struct AlertView {
     pub state: AlertState,
     /// How bad it is.
     pub severity: Severity,
-}
-
-/// How many alerts there are, and of what receivers were not notified.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AlertCounts {
-    pub by_state: BTreeMap<AlertState, u64>,
-    /// Of these, alerts for which there is nothing or too little to judge now.
-    pub without_data: u64,
-    /// Silences that hold or are yet to begin.
-    pub silences: u64,
-    /// Notifications that receivers did not get, by reason.
-    pub suppressed: BTreeMap<Cow<'static, str>, u64>,
-    /// Silences of other aggregators that were not taken over, by reason.
-    pub silences_refused: BTreeMap<&'static str, u64>,
 }
 
 pub(super) fn alert_views(

@@ -21,6 +21,7 @@ impl ReadView {
         let mut breakers: BTreeMap<String, u64> =
             BreakerState::ALL.map(|state| (state.as_str().to_owned(), 0)).into();
         let mut conservative = 0;
+
         for (_, node) in &self.nodes {
             ledger.add(&node.account.ledger());
             if node.hidden || node.presence(self.at) != Presence::Up {
@@ -32,14 +33,17 @@ impl ReadView {
                 *breakers.entry(state.as_str().to_owned()).or_default() += 1;
             }
         }
+
         let mut worst: Vec<_> = self.shown().collect();
         worst.sort_by_key(|(_, node)| {
             let bus = &node.bus.value;
             let reports = node.presence(self.at) == Presence::Up;
             Reverse((reports, bus.outbox_pressure, bus.dropped, bus.rerouted, bus.outbox_depth))
         });
+
         let worst = worst.into_iter().take(OUTBOXES_MAX);
         let pending = self.own.pending.iter();
+
         BackpressurePage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),
@@ -111,6 +115,7 @@ fn add(sum: &mut OutboxRow, other: &OutboxRow) {
         (&mut sum.depth, other.depth),
         (&mut sum.bytes, other.bytes),
     ];
+
     for (sum, n) in sums {
         *sum = sum.saturating_add(n);
     }

@@ -43,12 +43,14 @@ impl<'v> FleetSums<'v> {
             worst: WorstNodes::new(view),
             ..Self::default()
         };
+
         for (name, node) in &view.nodes {
             sums.ledger.add(&node.account.ledger());
             if !node.hidden {
                 sums.add_shown(view, name, node);
             }
         }
+
         sums
     }
 

@@ -22,9 +22,11 @@ pub struct HardwareQuery {
 impl ReadView {
     pub fn hardware_page(&self, query: &HardwareQuery) -> Result<HardwarePage, UnknownNode> {
         let (nodes, next) = self.list(&query.nodes)?;
+
         let hardware = |(name, node): (&NodeName, &Arc<Node>)| {
             let readings = node.readings.get().iter();
             let readings = readings.filter(|reading| query.has(reading)).map(row);
+
             NodeHardware {
                 node: name.to_string(),
                 presence: node.presence(self.at),
@@ -33,6 +35,7 @@ impl ReadView {
                 readings: readings.collect(),
             }
         };
+
         Ok(HardwarePage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),

@@ -25,6 +25,7 @@ impl ReadView {
         let shown: Vec<_> = self.shown().collect();
         let mut rows = Rows::new(self, (false, &shown), false);
         let alerts = worst_alerts(self);
+
         let nodes = shown.iter().map(|(name, node)| {
             rows.budgets.clear();
             rows.add_budgets(name, node, |_| true);
@@ -33,6 +34,7 @@ impl ReadView {
             let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
             row(self, (name, node), alerts.get(name.as_str()).copied(), least)
         });
+
         HeadroomPage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),
@@ -50,6 +52,7 @@ fn row(
 ) -> HeadroomRow {
     let bus = &node.bus.value;
     let troubles = node.troubles(view.at, view.gap_samples(name));
+
     HeadroomRow {
         node: name.to_string(),
         presence: node.presence(view.at),
@@ -89,8 +92,10 @@ fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
         AlertState::Pending => 2,
         AlertState::Firing => 3,
     };
+
     let mut severity = severities(&view.rules);
     let mut worst = BTreeMap::new();
+
     for (key, state) in view.alerts.iter().filter(|(key, _)| !is_own(&key.operation)) {
         let found = (*state, severity(key));
         let of_node = worst.entry(key.scope.node()).or_insert(found);
@@ -98,5 +103,6 @@ fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
             *of_node = found;
         }
     }
+
     worst
 }

@@ -13,11 +13,13 @@ impl ReadView {
     pub fn ledger_page(&self) -> LedgerPage {
         let evicted = self.own.merged.gone.clone();
         let mut fleet = evicted.clone();
+
         let nodes = self.nodes.iter().map(|(name, node)| {
             let entry = entry(self, name, node);
             fleet.add(&entry.ledger);
             entry
         });
+
         let nodes = nodes.collect();
         LedgerPage {
             mesh: self.mesh.to_string(),

@@ -33,15 +33,15 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
+pub use alerts::AlertView;
 pub(super) use alerts::severities;
-pub use alerts::{AlertCounts, AlertView};
 pub use freshness::answers;
 pub(super) use freshness::of_mesh;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
 pub use own_counts::{AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, RuleFileStats};
-pub use read_view::{ReadView, UnknownNode};
+pub use read_view::{AlertCounts, ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};
 
@@ -103,6 +103,7 @@ impl ReadView {
             Nodes::Part(from, len) => self.shown_from(from, len).collect(),
             Nodes::Worst(nodes_max) => std::mem::take(&mut sums.worst).take(nodes_max),
         };
+
         let mut rows = Rows::new(self, (query.fleet, &nodes), query.native);
         if query.fleet {
             rows.add_fleet(&self.fleet, &sums);
@@ -116,11 +117,13 @@ impl ReadView {
         let error_budgets = query.fleet.then(|| rows::error_budgets(self));
         let error_budgets = error_budgets.unwrap_or_default();
         rows::fill_error_budgets(&mut budgets, &error_budgets);
+
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
             is_up: node.presence(self.at) == Presence::Up,
         };
+
         View {
             summary: Summary {
                 mesh: self.mesh.to_string(),

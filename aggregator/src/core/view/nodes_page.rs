@@ -47,6 +47,7 @@ impl ReadView {
         let mut rows = Rows::new(self, (false, &[(name, node)]), false);
         rows.add_node(name, node);
         rows.budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
+
         Ok(NodePage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),
@@ -66,10 +67,12 @@ impl ReadView {
         }
         let from =
             after.as_ref().map_or(0, |after| self.nodes.partition_point(|(name, _)| name <= after));
+
         let mut found = self.shown_from(from, self.nodes.len()).filter(|(name, of)| {
             node.as_ref().is_none_or(|node| node == *name)
                 && presence.is_none_or(|presence| presence == of.presence(self.at))
         });
+
         let listed: Vec<_> = found.by_ref().take(*limit).collect();
         let last = found.next().and(listed.last());
         let next = last.map(|(name, _)| name.to_string());
@@ -98,6 +101,7 @@ impl ReadView {
         let is_up = node.presence(self.at) == Presence::Up;
         let newest = node.operations.iter().map(|(_, windows)| windows.newest()).max();
         let troubles = node.troubles(self.at, self.gap_samples(name));
+
         NodeStatus {
             row: self.node_row(name, node),
             labels: node.labels.value.clone(),

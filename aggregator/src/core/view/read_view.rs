@@ -6,6 +6,7 @@
 //!
 //! DESIGN A35.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use plimsoll_schemas::summary::Freshness;
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
-use super::alerts::AlertCounts;
 use super::freshness;
 use super::own_counts::OwnCounts;
 use crate::core::alerting::Alerting;
@@ -87,6 +87,7 @@ impl ReadView {
         let active = alerting.alerts.active();
         let nodes = fleet.nodes().iter();
         let last_seen = fleet.last_seen(at);
+
         Self {
             at,
             mesh: mesh.clone(),
@@ -172,4 +173,18 @@ impl ReadView {
     pub fn gap_samples(&self, node: &NodeName) -> u64 {
         self.gaps.get(node).copied().unwrap_or_default()
     }
+}
+
+/// How many alerts there are, and of what receivers were not notified.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertCounts {
+    pub by_state: BTreeMap<AlertState, u64>,
+    /// Of these, alerts for which there is nothing or too little to judge now.
+    pub without_data: u64,
+    /// Silences that hold or are yet to begin.
+    pub silences: u64,
+    /// Notifications that receivers did not get, by reason.
+    pub suppressed: BTreeMap<Cow<'static, str>, u64>,
+    /// Silences of other aggregators that were not taken over, by reason.
+    pub silences_refused: BTreeMap<&'static str, u64>,
 }

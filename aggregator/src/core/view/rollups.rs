@@ -39,6 +39,7 @@ fn rollup_row(
     });
     let exact = windows.total_exact();
     let labels = definition.labels().zip(&group.values);
+
     let row = RollupRow {
         rollup: definition.name.clone(),
         operation: group.operation.to_string(),
@@ -47,6 +48,7 @@ fn rollup_row(
         total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
         windows: rows,
     };
+
     let ends = ends(&group.operation, &view.rules.budgets);
     (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
 }

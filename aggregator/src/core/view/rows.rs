@@ -130,6 +130,7 @@ impl<'s> Rows<'s> {
             budget.operation == *operation && budget.selector.is_everything()
         });
         let judging: Vec<_> = judging.filter(|(_, budget)| budget.scopes.holds(&scope)).collect();
+
         windows.each_window(view.at, merged, total, |window, samples| {
             let mut ranks = samples.ranks();
             let row = WindowRow {
@@ -138,7 +139,9 @@ impl<'s> Rows<'s> {
                 nodes_expected: completeness.expected,
                 nodes_late: completeness.overdue[window as usize],
             };
+
             rows.insert(window, row);
+
             for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
                 let sums = windows.sums(view.at, window, budget.limit_ns);
                 let recent = windows.recent(view.at, window, budget.limit_ns);
@@ -150,12 +153,16 @@ impl<'s> Rows<'s> {
                 budgets.push((*number, budget_row(about, judgement, since, known)));
             }
         });
+
         let exact = windows.total_exact();
+
         let ends = match scope {
             Scope::Fleet => ends(operation, &view.rules.budgets),
             Scope::Node(_) => Vec::new(),
         };
+
         self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
+
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
@@ -179,10 +186,12 @@ impl<'s> Rows<'s> {
         }
         let Self { view, merged, budgets, judges, .. } = self;
         let sums = windows.map(|of| of.sums(view.at, budget.window, budget.limit_ns));
+
         match windows {
             Some(windows) => windows.show(view.at, budget.window, merged),
             None => merged.clear(),
         }
+
         let mut ranks = merged.ranks();
         let recent = windows.map(|of| of.recent(view.at, budget.window, budget.limit_ns));
         let (sums, recent) = (sums.unwrap_or_default(), recent.unwrap_or_default());
@@ -208,6 +217,7 @@ fn budget_row(
     let state = alerts.get(&key).copied().unwrap_or_default();
     let verdict = freshness::verdict(judgement.verdict(state), freshness);
     let finding = if verdict == Verdict::NoData { Finding::NoData } else { judgement.finding };
+
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
@@ -244,6 +254,7 @@ pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
     let ends = |of: Option<Quantile>| of.map_or((0, 0), |found| (found.lower_ns, found.upper_ns));
     let approximate = QuantileBounds { p50_ns: ends(p50), p99_ns: ends(p99) };
     let mean = sum_ns.checked_div(u128::from(count)).unwrap_or(0);
+
     Quantiles {
         count,
         mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),

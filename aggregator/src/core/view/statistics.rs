@@ -53,26 +53,31 @@ pub enum NoStatistics {
 impl ReadView {
     pub fn statistics(&self, query: &StatisticsQuery) -> Result<StatisticsPage, NoStatistics> {
         let StatisticsQuery { operation, node, window } = query;
+
         let (scope, operations) = match node {
             None => (Scope::Fleet, &*self.fleet),
             Some(name) => (Scope::Node(name.clone()), &self.node(name)?.operations),
         };
+
         let has_others = || operations.iter().any(|(name, _)| name.as_str() == OVERFLOW);
         let windows = operations.get(operation).ok_or_else(|| NoStatistics::Operation {
             operation: operation.to_string(),
             scope: scope.clone(),
             others: if has_others() { OTHERS } else { "" },
         })?;
+
         if let Some(window) = window.filter(|window| !windows.keeps(*window)) {
             return Err(NoStatistics::Window(window));
         }
         let mut completeness = Completeness::default();
+
         for (_, of) in self.shown().filter(|(name, _)| node.as_ref().is_none_or(|of| of == *name)) {
             let Some(windows) = of.operations.get(operation) else { continue };
             completeness.add(self.at, &ReportingNode::new(self.at, of), windows);
         }
 
         let (exact, samples) = self.samples(windows, *window);
+
         Ok(StatisticsPage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),
@@ -105,6 +110,7 @@ fn stats(exact: ExactFigures, samples: &Merged) -> SummaryStats {
         return SummaryStats::default();
     }
     let mean_ns = sum_ns as f64 / count as f64;
+
     let figures = SummaryStats {
         count,
         mean: Some(mean_ns / 1e9),
@@ -112,11 +118,13 @@ fn stats(exact: ExactFigures, samples: &Merged) -> SummaryStats {
         max: Some(seconds(max_ns)),
         ..SummaryStats::default()
     };
+
     if samples.exact().count != count {
         return figures;
     }
     let mut ranks = samples.ranks();
     let mut at = |quantile| ranks.find(rank(quantile, count)).map(|found| seconds(found.value_ns));
+
     SummaryStats {
         std: Some(deviation_ns(samples, mean_ns) / 1e9),
         p50: at(0.5),

@@ -33,19 +33,23 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet]) {
     let family = Family::gauge("plimsoll_alert_firing", "1 while the alert fires");
     let (budgets, alerts) = (&page.view.summary.budgets, &page.view.alerts);
+
     writer.family(family, |rows| {
         let mut written = BTreeSet::new();
         for row in budgets {
             let (scope, node) = (row.scope.as_str(), row.scope.node());
+
             let labels = [
                 ("rule", row.budget.as_str()),
                 ("scope", scope),
                 ("node", node),
                 ("operation", &row.operation),
             ];
+
             rows.add(&[&rows.labels(labels)], (row.alert == AlertState::Firing).into());
             written.insert((row.budget.as_str(), node, row.operation.as_str()));
         }
+
         for (labels, AlertView { key, state, .. }) in labels.iter().zip(alerts) {
             let name = (key.rule.as_str(), key.scope.node(), key.operation.as_str());
             if !written.contains(&name) {

@@ -39,6 +39,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             Some(Value::Nanos(u128::from(ns) * 1_000))
         });
     };
+
     let help = "Alias: p99 of epoch_hook over the last minute, in milliseconds";
     quantile("tolaria_training_latency_ms", help, "epoch_hook", |of| of.p99_ns);
     let help = "Alias: p50 of kernel_fetch over the last minute, in milliseconds";
@@ -46,11 +47,13 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Alias: p99 of publish over the last minute, in milliseconds";
     quantile("oona_publish_latency_ms", help, PUBLISH, |of| of.p99_ns);
     let help = "Alias of plimsoll_node_outbox_max_depth";
+
     for name in ["oona_queue_depth_max", "queue_depth_max"] {
         writer.each(Family::gauge(name, help), page.up_nodes(), |node| {
             Some(node.bus.value.outbox_depth_max)
         });
     }
+
     let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
     let mut messages = |family: Family<'_>, of: fn(&Bus) -> u64| {
         writer.each(family, page.nodes(), |node| Some(of(&node.bus.value)));
@@ -75,6 +78,7 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
     let groups = summary.rollups.iter().zip(&page.view.rollups);
     let mut functions: BTreeMap<&str, Vec<Function<'_>>> = BTreeMap::new();
     let mut rollups: BTreeMap<&str, &str> = BTreeMap::new();
+
     for (row, total) in groups {
         let [(label, profiler)] = &row.labels[..] else { continue };
         if label != PROFILER || page.view.partial_rollups.contains(&row.rollup) {
@@ -82,35 +86,42 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
         }
         // Two such roll-ups of one operation would show it twice.
         let first = *rollups.entry(&row.operation).or_insert(&row.rollup);
+
         if first == row.rollup {
             let function = (row.operation.as_str(), profiler.as_str(), total);
             functions.entry(&row.operation).or_default().push(function);
         }
     }
+
     for (row, total) in summary.operations.iter().zip(&page.view.totals) {
         if row.scope == Scope::Fleet && !row.own {
             functions.entry(&row.operation).or_insert_with(|| vec![(&row.operation, "", total)]);
         }
     }
+
     functions.into_values().flatten().collect()
 }
 
 fn functions(writer: &mut Writer, page: &LabelledView<'_>) {
     let labels = |name, profiler| [("function_name", name), ("profiler_name", profiler)];
     let by_function = by_function(page);
+
     let labelled: Vec<_> = by_function
         .iter()
         .map(|(name, profiler, of)| (writer.labels(labels(*name, *profiler)), of))
         .collect();
+
     let help = "Alias: latencies of the fleet by operation";
     durations(writer, "profiler_function_duration_seconds", help, &labelled);
     let help = "Alias of plimsoll_latency_samples_total of the fleet";
     counts(writer, "profiler_function_calls_total", help, &labelled);
+
     let shards: Vec<_> = by_function
         .iter()
         .filter(|(name, ..)| *name == SHARD_READ)
         .map(|(_, profiler, of)| (writer.labels([("profiler_name", *profiler)]), of))
         .collect();
+
     let help = "Alias: latencies of shard_read of the fleet";
     durations(writer, "profiler_shard_read_duration_seconds", help, &shards);
     let help = "Alias: samples of shard_read of the fleet";
@@ -164,6 +175,7 @@ fn job_counters<'v>(
                     *sums.entry((label, profiler)).or_default() += n - lowered;
                 }
             }
+
             for ((label, profiler), n) in sums {
                 let pairs = label.into_iter().chain([("profiler_name", profiler)]);
                 let pairs = rows.labels(pairs);

@@ -66,6 +66,7 @@ fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
             known.for_each(|(labels, value)| rows.add(labels, value));
         });
     };
+
     let help = "Samples in the budget's window";
     gauge("plimsoll_budget_window_samples", help, |row| Some(row.samples.into()));
     let help = "Samples over the limit in the budget's window";
@@ -126,6 +127,7 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
             }
         });
     };
+
     let help = "Samples that the budget judged, by limit";
     family("plimsoll_budget_samples_total", help, |(samples, _)| samples);
     let help = "Samples over the limit that the budget judged, by limit";

@@ -21,6 +21,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         }
     });
+
     let help = "1 for the latest status of a service check, 0 for the others";
     writer.family(Family::gauge("plimsoll_service_check_status", help), |rows| {
         let statuses =

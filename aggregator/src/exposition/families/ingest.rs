@@ -72,14 +72,17 @@ fn write_broker(writer: &mut Writer, view: &View) {
     let faults = view.own.broker_faults.iter().map(|(cause, n)| (*cause, *n));
     let family = Family::counter("plimsoll_aggregator_broker_faults_total", help);
     writer.by_label(family, "cause", faults);
+
     if let Some(advisories) = view.own.broker_advisories {
         let help = "Published advisories about the version of the connected broker";
         writer.gauge("plimsoll_aggregator_broker_advisories", help, advisories as u64);
     }
+
     if let Some(round_trip) = view.own.broker.round_trip {
         let help = "Median of the round trips to the broker of the aggregator and all nodes";
         writer.gauge("plimsoll_aggregator_broker_round_trip_seconds", help, round_trip);
     }
+
     if let Some(used) = view.own.broker.stream_used {
         let help = "Used share of the fullest lane's stream that refuses messages when it is full";
         writer.gauge("plimsoll_aggregator_stream_used_ratio", help, used);

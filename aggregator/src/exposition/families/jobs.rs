@@ -29,11 +29,13 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     write_counters(writer, page, (counter_name, help), |node| &node.counters);
     let help = "Sum of the amounts that jobs subtracted from a counter";
     write_counters(writer, page, (lowered_name, help), |node| &node.lowered);
+
     let gauges = page.up_nodes().enumerate().flat_map(|(index, (node, of))| {
         of.fresh_gauges(page.view.at).map(move |(series, latest)| {
             (series, JobNumber { index, node, labels: &series.labels, value: latest.value })
         })
     });
+
     for (name, numbers) in by_name(gauges, gauge_name) {
         writer.family(Family::gauge(&name, "Latest value of a job's gauge"), |rows| {
             write_numbers(rows, &numbers, |_, latest| latest);

@@ -36,6 +36,7 @@ fn write_quantiles(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         });
     };
+
     let help = "Median latency from merged counts, as the upper end of its bucket";
     quantile("plimsoll_latency_p50_seconds", help, |of| of.p50_ns);
     let help = "99th percentile of latency from merged counts, as the upper end of its bucket";
@@ -78,6 +79,7 @@ fn write_completeness(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         });
     };
+
     let help = "Nodes with samples in the fleet's window";
     family("plimsoll_latency_window_nodes", help, |row| row.nodes);
     let help = "Nodes that have not left and ever had a sample of the operation";

@@ -27,12 +27,14 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.counter("plimsoll_crashed_runs_total", help, ledger.crashed_runs);
     let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
     writer.counter("plimsoll_unknown_seconds_total", help, Value::nanos(ledger.unknown_ns));
+
     if let Some(SampleTotals { jobs, own }) = page.view.summary.samples {
         let help = "Samples of jobs merged, of all operations";
         writer.counter("plimsoll_samples_jobs_total", help, jobs);
         let help = "Samples merged of the operations that the system records of itself";
         writer.counter("plimsoll_samples_own_total", help, own);
     }
+
     let help = "Nodes by their worst trouble, including those not on the page";
     let troubles = page.view.troubles.iter().map(|(trouble, n)| (trouble.as_str(), *n));
     writer.by_label(Family::gauge("plimsoll_nodes_in_trouble", help), "trouble", troubles);

@@ -87,10 +87,12 @@ fn write_summary(writer: &mut Writer, view: &View) {
     let freshness = view.summary.freshness;
     let help = "1 while the broker or every node is silent, so that figures are out of date";
     writer.gauge("plimsoll_nodes_stale", help, freshness.stale);
+
     if let Some(at) = freshness.as_of_seconds {
         let help = "Time at which any node was last seen";
         writer.gauge("plimsoll_nodes_last_seen_timestamp_seconds", help, at);
     }
+
     let help = "Nodes with series of their own on this page";
     writer.gauge("plimsoll_nodes_exported", help, view.nodes.len() as u64);
     let help = "1 once everything that the streams held at the start has been read";

@@ -45,6 +45,7 @@ fn write_resources(writer: &mut Writer) {
     for found in process::families() {
         let is_counter = found.get_field_type() == MetricType::COUNTER;
         let family = if is_counter { Family::counter } else { Family::gauge };
+
         writer.family(family(found.name(), found.help()), |rows| {
             for metric in found.get_metric() {
                 let value = if is_counter {
@@ -64,18 +65,22 @@ fn write_checkpoints(writer: &mut Writer, view: &View) {
     if !checkpoints.kept {
         return;
     }
+
     if let Some(at) = checkpoints.at {
         let help = "Age of the state in the latest checkpoint";
         writer.gauge("plimsoll_aggregator_checkpoint_age_seconds", help, view.at.since(at));
     }
+
     let help = "Bytes of records that the latest checkpoint wrote";
     writer.gauge("plimsoll_aggregator_checkpoint_bytes", help, checkpoints.bytes);
     let help = "Checkpoints written";
     writer.counter("plimsoll_aggregator_checkpoints_total", help, checkpoints.written);
+
     if let Some(dropped) = view.own.history_dropped {
         let help = "Samples that the history had no room for before its next checkpoint";
         writer.counter("plimsoll_aggregator_history_dropped_samples_total", help, dropped);
     }
+
     let help = "Failed checkpoint writes and state files quarantined at the start, by reason";
     let failures = checkpoints.failures.iter().map(|(why, n)| (*why, *n));
     let family = Family::counter("plimsoll_aggregator_checkpoint_failures_total", help);

@@ -18,12 +18,15 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "1 while the node is silent for longer than it takes to reconnect, and has not \
                 left; also 0 while the broker is disconnected, when nodes are unobserved";
     let broker = &page.view.own.broker;
+
     let is_long = |silence: Duration| {
         let beyond = broker.silence(silence.as_secs_f64());
         beyond.is_some_and(|seconds| seconds >= NODE_SILENT_AFTER.as_secs_f64())
     };
+
     let nodes = page.nodes().zip(&page.view.summary.nodes);
     let nodes = nodes.map(|((labels, node), row)| (labels, (node, row)));
+
     writer.each(Family::gauge("plimsoll_node_silent", help), nodes, |(node, row)| {
         let silence = page.view.at.since(node.last_seen);
         Some(row.presence == Presence::Silent && is_long(silence))

@@ -52,6 +52,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     if receivers.is_empty() {
         return;
     }
+
     for (name, help, key, always, of) in COUNTERS {
         writer.family(Family::counter(name, help), |rows| {
             for receiver in receivers {
@@ -64,6 +65,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
             }
         });
     }
+
     let help = "Notifications queued for a receiver";
     let queued = receivers.iter().map(|of| (of.name.as_str(), of.waits.notifications));
     writer.by_label(Family::gauge("plimsoll_notifications_queued", help), "receiver", queued);

@@ -22,6 +22,7 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
             rows.add(&[&labels], Value::nanos(budget.limit_ns));
         }
     });
+
     let help = "Quantile that the budget judges, 0 to 1";
     let of = budgets.iter().map(|of| (of.name.as_str(), of.quantile));
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
@@ -43,6 +44,7 @@ pub(super) fn write_thresholds(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[&labels], Value::Float(threshold.value));
         }
     });
+
     let help = "Share of samples that must be within the budget's limit, 0 to 1";
     let family = Family::gauge("plimsoll_error_budget_objective_ratio", help);
     write_error_budget(writer, page, family, |budget| Some(budget.objective));
@@ -59,6 +61,7 @@ pub(super) fn write_error_budgets(writer: &mut Writer, page: &LabelledView<'_>) 
     let current = page.view.error_budgets.iter();
     let current = current.filter(|budget| !stale.contains(budget.budget.as_str()));
     let help = "Burn rate of the error budget over the window; 1 spends it in thirty days";
+
     writer.family(Family::gauge("plimsoll_error_budget_burn_rate", help), |rows| {
         for budget in current {
             for (window, burn_rate) in &budget.burns {

@@ -16,6 +16,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     for (sensor, readings) in CATALOGUE.iter().zip(by_sensor(page)) {
         let name = format!("plimsoll_node_{}", sensor.name);
         let family = if sensor.cumulative { Family::counter } else { Family::gauge };
+
         writer.family(family(&name, sensor.help), |rows| {
             let same_node =
                 |one: &LabelledReading<'_>, two: &LabelledReading<'_>| std::ptr::eq(one.0, two.0);
@@ -25,6 +26,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             of_nodes.for_each(|readings| write_values(rows, readings, is_valid));
         });
     }
+
     let help = "Sensor readings of the node without a current value, by state and reason";
     writer.family(Family::gauge("plimsoll_node_missing_readings", help), |rows| {
         for (labels, node) in page.up_nodes() {

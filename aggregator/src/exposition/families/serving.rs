@@ -81,6 +81,7 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
             }
         });
     };
+
     let help = "Pages rendered, by page and format";
     pages(Family::counter("plimsoll_aggregator_pages_total", help), |of| of.rendered.into());
     let help = "Duration of rendering pages, by page and format";
@@ -88,6 +89,7 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
     let help = "Bytes of the latest page before compression, by page and format";
     pages(Family::gauge("plimsoll_aggregator_page_bytes", help), |of| of.bytes.into());
     let help = "Responses with a page; several can share one rendered page";
+
     writer.family(Family::counter("plimsoll_aggregator_responses_total", help), |rows| {
         for ((page, format, encoding), n) in &serving.responses {
             let labels = [("page", *page), ("format", *format), ("encoding", *encoding)];

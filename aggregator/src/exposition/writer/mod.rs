@@ -157,6 +157,7 @@ impl Writer {
                     FamilyType::Unknown => 3,
                     FamilyType::Histogram => 4,
                 };
+
                 let out = &mut self.out;
                 protobuf::push_text(out, Field::FAMILY_NAME, family.name);
                 protobuf::push_text(out, Field::FAMILY_HELP, family.help);
@@ -177,12 +178,14 @@ impl Writer {
             (FamilyType::Counter, _) => "counter",
             (FamilyType::Unknown, Format::Protobuf) => return,
         };
+
         let out = &mut self.out;
         let mut line = |keyword: &str, text: &str| {
             for part in ["# ", keyword, " ", name, " ", text, "\n"] {
                 out.extend_from_slice(part.as_bytes());
             }
         };
+
         line("HELP", family.help);
         line("TYPE", family_type);
         let unit = family.unit().filter(|_| self.format == Format::OpenMetrics);
@@ -208,16 +211,19 @@ impl Rows<'_> {
     pub fn add(&mut self, sets: &[&LabelSet], value: Value) {
         self.begin_once();
         let writer = &mut *self.writer;
+
         if writer.format != Format::Protobuf {
             push_series(&mut writer.out, self.family.name, "", sets, None);
             push_value(&mut writer.out, value);
             return writer.out.push(b'\n');
         }
+
         let field = match self.family.family_type {
             FamilyType::Gauge => Field::GAUGE,
             FamilyType::Unknown => Field::UNTYPED,
             _ => Field::COUNTER,
         };
+
         writer.series.clear();
         sets.iter().for_each(|set| writer.series.extend_from_slice(&set.0));
         protobuf::push_number(&mut writer.series, field, value);
@@ -234,16 +240,19 @@ impl Rows<'_> {
             protobuf::push_histogram(series, buckets);
             return protobuf::push_bytes(out, Field::METRIC, series);
         }
+
         if buckets.classic.is_empty() {
             return;
         }
         self.begin_once();
         let (out, name) = (&mut self.writer.out, self.family.name);
+
         for (limit_ns, n) in &buckets.classic {
             push_series(out, name, "_bucket", sets, Some(*limit_ns));
             push_value(out, Value::Count(*n));
             out.push(b'\n');
         }
+
         push_series(out, name, "_bucket", sets, Some(u64::MAX));
         push_value(out, Value::Count(buckets.count));
         for (suffix, value) in
@@ -253,6 +262,7 @@ impl Rows<'_> {
             push_series(out, name, suffix, sets, None);
             push_value(out, value);
         }
+
         out.push(b'\n');
     }
 
@@ -275,6 +285,7 @@ fn push_series(
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(suffix.as_bytes());
     let mut separator = b'{';
+
     for LabelSet(set) in sets {
         if !set.is_empty() {
             out.push(separator);
@@ -282,6 +293,7 @@ fn push_series(
             separator = b',';
         }
     }
+
     if let Some(le_ns) = le_ns {
         out.push(separator);
         out.extend_from_slice(b"le=\"");
@@ -289,6 +301,7 @@ fn push_series(
         out.push(b'"');
         separator = b',';
     }
+
     if separator == b',' {
         out.push(b'}');
     }
@@ -303,6 +316,7 @@ fn push_limit(out: &mut Vec<u8>, le_ns: u64) {
     if le_ns == u64::MAX {
         return out.extend_from_slice(b"+Inf");
     }
+
     if le_ns > 0 && le_ns < EXPONENT_BELOW_NS {
         let digits = 9 - le_ns.ilog10();
         let scaled = u128::from(le_ns) * 10_u128.pow(digits);
@@ -310,6 +324,7 @@ fn push_limit(out: &mut Vec<u8>, le_ns: u64) {
         out.extend_from_slice(format!("e-{digits:02}").as_bytes());
         return;
     }
+
     push_seconds(out, u128::from(le_ns));
     if le_ns.is_multiple_of(SECOND) {
         out.extend_from_slice(b".0");

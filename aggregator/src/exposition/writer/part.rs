@@ -53,13 +53,17 @@ pub fn join(format: Format, mut parts: Vec<Part>) -> Vec<u8> {
         page.shrink_to_fit();
         return page;
     }
+
     let families = families(&parts);
+
     let len_before = |family: &Joined<'_>| match format {
         Format::Protobuf => varint_len(family.len() as u64),
         Format::Text | Format::OpenMetrics => 0,
     };
+
     let bytes: usize = families.iter().map(|family| len_before(family) + family.len()).sum();
     let mut page = Vec::with_capacity(bytes + end(format).len());
+
     for family in &families {
         if format == Format::Protobuf {
             push_varint(&mut page, family.len() as u64);
@@ -67,6 +71,7 @@ pub fn join(format: Format, mut parts: Vec<Part>) -> Vec<u8> {
         page.extend_from_slice(family.head);
         family.series.iter().for_each(|series| page.extend_from_slice(series));
     }
+
     page.extend_from_slice(end(format));
     page
 }

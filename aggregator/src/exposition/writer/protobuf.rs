@@ -106,25 +106,30 @@ pub(super) fn push_histogram(out: &mut Vec<u8>, buckets: &Buckets) {
     push_double(&mut histogram, Field::SAMPLE_SUM, as_float(Value::Nanos(buckets.sum_ns)));
     let infinite = (!buckets.classic.is_empty()).then_some((f64::INFINITY, buckets.count));
     let limits = buckets.classic.iter().map(|(ns, n)| (as_float(Value::nanos(*ns)), *n));
+
     for (limit, n) in limits.chain(infinite) {
         let mut bucket = Vec::new();
         push_uint(&mut bucket, Field::BUCKET_COUNT, n);
         push_double(&mut bucket, Field::BUCKET_LIMIT, limit);
         push_bytes(&mut histogram, Field::BUCKET, &bucket);
     }
+
     if let Some(native) = &buckets.native {
         push_uint(&mut histogram, Field::SCHEMA, zigzag(native.schema.into()));
         push_double(&mut histogram, Field::ZERO_THRESHOLD, native.zero_threshold());
         push_uint(&mut histogram, Field::ZERO_COUNT, native.zero_count);
+
         for (offset, length) in native.spans() {
             let mut span = Vec::new();
             push_uint(&mut span, Field::SPAN_OFFSET, zigzag(offset.into()));
             push_uint(&mut span, Field::SPAN_LENGTH, length);
             push_bytes(&mut histogram, Field::POSITIVE_SPAN, &span);
         }
+
         let mut deltas = Vec::new();
         native.deltas().for_each(|delta| push_varint(&mut deltas, zigzag(delta)));
         push_bytes(&mut histogram, Field::POSITIVE_DELTA, &deltas);
     }
+
     push_bytes(out, Field::HISTOGRAM, &histogram);
 }

@@ -71,6 +71,7 @@ pub(super) fn push_seconds(out: &mut Vec<u8>, ns: u128) {
             u64::try_from(ns % u128::from(SECOND)).expect("a remainder is below its divisor")
         }
     };
+
     if rest == 0 {
         return;
     }

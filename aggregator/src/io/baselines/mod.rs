@@ -149,13 +149,16 @@ fn recent(
         with_distribution: true,
         nodes: None,
     };
+
     let reading = reader.read()?;
     let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);
     let mut side = Side::default();
+
     if reading.add_to(&mut answer, &pool)? {
         let measured = history::measured(&answer.points(&query));
         side.operations.insert(operation.clone(), measured);
     }
+
     Ok(side)
 }
 
@@ -169,6 +172,7 @@ fn value(compared: Compared) -> Regression {
         }
         Verdict::Same | Verdict::Better | Verdict::Worse => {}
     }
+
     let changes = compared.shifts.iter().filter_map(|shift| Some((shift, shift.change?)));
     let worse = changes.filter(|(_, change)| change.verdict == Verdict::Worse);
     let greatest = worse.max_by(|(_, a), (_, b)| a.estimate.total_cmp(&b.estimate));
@@ -176,11 +180,13 @@ fn value(compared: Compared) -> Regression {
         |side: Option<plimsoll_compare::Extent>| side.map_or(0, |side| side.samples).to_string();
     let (samples, of_baseline) = (samples(compared.b), samples(compared.a));
     let mut labels = vec![("samples", samples), ("baseline_samples", of_baseline)];
+
     if let Some((shift, change)) = greatest {
         labels.push(("quantile", shift.quantile.to_string()));
         labels.push(("low", format!("{:.4}", change.low)));
         labels.push(("high", format!("{:.4}", change.high)));
     }
+
     let value = greatest.map_or(0.0, |(_, change)| change.estimate);
     Ok(Value { value, labels: Labels::new(labels).unwrap_or_default() })
 }

@@ -131,21 +131,25 @@ impl Checkpointer {
             stats: CheckpointStats::default(),
             history: None,
         };
+
         let Some(path) = files.state else {
             tracing::info!(
                 "state.path is not set: state is kept in memory, and a restart reads the streams \
                  from their start"
             );
+
             if !files.confirms_memory {
                 tracing::warn!(
                     "no confirmations are sent, so nodes keep their copies: set state.path, or \
                      confirm.without_state = true if a crash may lose data in broker and memory"
                 );
             }
+
             checkpointer.stats.confirms = files.confirms_memory;
             let (checkpoint, alerts, budgets, history) = (None, None, None, None);
             return Ok(OpenedState { checkpointer, checkpoint, alerts, budgets, history });
         };
+
         let Opened { store, checkpoint, alerts, budgets, quarantined } =
             Store::open(path, mesh, now)?;
         log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
@@ -158,6 +162,7 @@ impl Checkpointer {
         let alerts = checkpointer.usable_alerts(path, alerts);
         let budgets = checkpointer.usable_budgets(path, budgets);
         let generation = checkpoint.as_ref().and_then(Checkpoint::history_generation);
+
         let (history, stored) = match files.history {
             Some((path, bounds)) => {
                 let opened = HistoryStore::open(path, mesh, bounds, (generation, now))?;
@@ -166,11 +171,14 @@ impl Checkpointer {
             }
             None => (None, None),
         };
+
         checkpointer.history = history.as_ref().map(HistoryStore::reader);
+
         let thread =
             Thread::start(Files { state: store, history, failing: None }).map_err(|source| {
                 StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
             })?;
+
         checkpointer.thread = Some(thread);
         Ok(OpenedState { checkpointer, checkpoint, alerts, budgets, history: stored })
     }
@@ -285,11 +293,13 @@ impl Checkpointer {
     /// Handles the result of a write; `None` when the thread is gone.
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
         self.is_writing = false;
+
         let Some(Written { began, outcome }) = written else {
             self.count_failure("write");
             self.thread = None;
             return;
         };
+
         match outcome {
             Ok((stored, confirmed)) => {
                 let CheckpointWritten { bytes, took, history, history_error, errors } = stored;
@@ -301,14 +311,17 @@ impl Checkpointer {
                 let next_after = interval(took, bytes);
                 core.on_stored(began.1, next_after, history.is_some());
                 history.into_iter().for_each(|of| core.on_history_series(of.series));
+
                 if let Some(error) = history_error {
                     tracing::error!(error, "history not written; retried with the next");
                     self.count_failure("history");
                 }
+
                 for (record, error) in errors {
                     tracing::error!(record, error, "record not written; retrying");
                     self.count_failure(record);
                 }
+
                 self.next_at = began.0.plus(next_after);
             }
             Err(error) => {
@@ -327,7 +340,9 @@ impl Checkpointer {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
             }
+
             self.begin_write(core, now);
+
             if self.is_writing {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
@@ -366,10 +381,12 @@ impl Files {
         if !matches!(written, Ok(Some(_))) {
             changes = changes.without_history();
         }
+
         let (history, history_error) = match written {
             Ok(history) => (history, None),
             Err(error) => (None, Some(error)),
         };
+
         let watch = Stopwatch::start();
         let StoredBytes { bytes, errors } = self.state.write(changes)?;
         let bytes = bytes + history.unwrap_or_default().bytes;
@@ -388,17 +405,21 @@ impl Files {
         if is_resting {
             return Ok(None);
         }
+
         if self.failing.take().is_some() {
             // The operator may have moved or removed the file meanwhile.
             store.close();
         }
+
         // redb panics on some damage.
         let written = catch_unwind(AssertUnwindSafe(|| store.write(batch)));
+
         let failed = match written {
             Ok(Ok(written)) => return Ok(Some(written)),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the history file is damaged".to_owned(),
         };
+
         store.close();
         // What is on a full disk can still be queried. What panics here stays closed.
         let _reopened = catch_unwind(AssertUnwindSafe(|| store.open_for_readers()));
@@ -442,6 +463,7 @@ fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
         let moved_to = moved_to.display();
         tracing::error!(%path, why, %moved_to, "history file cannot be used and was quarantined");
     }
+
     if opened.has_diverged {
         tracing::warn!(
             %path,
@@ -449,6 +471,7 @@ fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
              or be in it twice"
         );
     }
+
     for (resolution, kept_from) in opened.store.cut_short(now) {
         let (slots, days) = (resolution.as_str(), now.since(kept_from).as_secs_f64() / 86_400.0);
         tracing::warn!(
@@ -457,6 +480,7 @@ fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
              rollup_labels"
         );
     }
+
     tracing::info!(%path, batches = opened.stored.batch.generation, "history opened");
 }
 
@@ -467,6 +491,7 @@ fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<
             tracing::error!(%path, reason, why, "state cannot be read");
         }
         let (count, kept_at) = (faults.len(), kept_at.display());
+
         match checkpoint {
             Some(_) => tracing::error!(
                 %path, count, %kept_at,
@@ -480,6 +505,7 @@ fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<
             ),
         }
     }
+
     match checkpoint {
         Some(checkpoint) => {
             let nodes = checkpoint.nodes();

@@ -104,6 +104,7 @@ impl DecodedLane {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
+
             if let Some(in_work) = &mut self.in_work {
                 let decoded = in_work.await;
                 self.in_work = None;
@@ -111,9 +112,11 @@ impl DecodedLane {
                 self.events = decoded.unwrap_or_default().into();
                 continue;
             }
+
             if self.has_failed {
                 return None;
             }
+
             match self.batches.recv().await? {
                 Batch::Decoded(events) => self.events = events.into(),
                 Batch::InWork(in_work) => self.in_work = Some(in_work),
@@ -137,11 +140,14 @@ async fn read(mut source: impl Source, decoders: Decoders, batches: mpsc::Sender
     while let Some(first) = source.next().await {
         let Ok(place) = batches.reserve().await else { return };
         let (events, bytes) = arrived(first, &mut source);
+
         if events.len() < DECODED_APART_MIN && bytes < DECODED_APART_BYTES_MIN {
             place.send(Batch::Decoded(decoded(events)));
             continue;
         }
+
         let Ok(thread) = Arc::clone(&decoders.free).acquire_owned().await else { return };
+
         place.send(Batch::InWork(spawn_blocking(move || {
             let events = decoded(events);
             drop(thread);

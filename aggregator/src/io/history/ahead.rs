@@ -23,6 +23,7 @@ pub(super) fn each<P: Sync, T: Send>(
     }
     let lanes = HISTORY_AHEAD_THREADS.min(parts.len());
     let read = &read;
+
     thread::scope(|scope| {
         let lane = |lane: usize| {
             let (sender, receiver) = sync_channel(HISTORY_AHEAD_PARTS);
@@ -31,12 +32,15 @@ pub(super) fn each<P: Sync, T: Send>(
             reader.spawn_scoped(scope, move || send_all(own.map(read), &sender))?;
             Ok(receiver)
         };
+
         let lanes: Vec<Receiver<_>> =
             (0..lanes).map(lane).collect::<Result<_, _>>().map_err(redb::Error::Io)?;
+
         for lane in lanes.iter().cycle().take(parts.len()) {
             // A thread that ends early has panicked, and so does the scope.
             visit(lane.recv().map_err(|_| ReadError::Closed)??);
         }
+
         Ok(())
     })
 }

@@ -22,9 +22,11 @@ impl HistoryStore {
             return Ok(());
         }
         let mut slots = transaction.open_table(SLOTS)?;
+
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let by_age = resolution.number(now.minus(self.bounds[place].age));
             self.drop_before(&mut slots, place, by_age)?;
+
             for _ in 0..HISTORY_EXPIRY_STEPS_MAX {
                 if self.meta.bytes[place] <= self.bounds[place].bytes_max {
                     break;
@@ -35,12 +37,14 @@ impl HistoryStore {
                 self.drop_before(&mut slots, place, oldest + span + 1)?;
             }
         }
+
         if now.since(self.meta.series_expired_at) >= HISTORY_SERIES_EXPIRY_EVERY {
             self.meta.series_expired_at = now;
             let gone = self.without_slots(&slots)?;
             drop(slots);
             self.names.remove(&gone, transaction)?;
         }
+
         Ok(())
     }
 
@@ -81,17 +85,21 @@ impl HistoryStore {
     ) -> Result<(), redb::Error> {
         let (tier, resolution) = (tier_number(place), Resolution::ALL[place]);
         let mut dropped = 0;
+
         for series in self.names.numbers().chain([COVERAGE]) {
             let range = (tier, series, 0)..(tier, series, number);
             for entry in slots.extract_from_if(range, |_, _| true)? {
                 dropped += entry?.1.value().len() as u64;
             }
         }
+
         self.meta.bytes[place] = self.meta.bytes[place].saturating_sub(dropped);
+
         if dropped > 0 {
             let kept = &mut self.meta.kept_from[place];
             *kept = (*kept).max(Wall(number.saturating_mul(nanos(resolution.slot()))));
         }
+
         Ok(())
     }
 

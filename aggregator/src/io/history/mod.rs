@@ -95,12 +95,14 @@ impl HistoryStore {
             }
             Err(fault) => return Err(fault.at(KEY, path)),
         };
+
         let stored = StoredHistory {
             batch: store.meta.batch,
             is_empty: store.meta.is_new(),
             read: store.meta.read.clone(),
             series: store.names.numbers().count(),
         };
+
         Ok(OpenedHistory { store, stored, quarantined, has_diverged })
     }
 
@@ -189,6 +191,7 @@ impl HistoryStore {
                 database
             }
         };
+
         let transaction = database.begin_write();
         *slot = Some(database);
         let mut transaction = transaction?;
@@ -207,10 +210,12 @@ impl HistoryStore {
         let mut tables = Tables { slots: &mut slots, undo: &mut undo, written: 0 };
         let mut dropped: u64 = 0;
         let SlotSamples { pools, coverage } = &batch.samples;
+
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let tier = tier_number(place);
             let oldest = resolution.number(self.meta.trusted_at.minus(self.bounds[place].age));
             let (mut grown, mut is_short) = (0, false);
+
             for (pool, of_pool) in pools {
                 let next = &mut self.meta.next_series;
                 let Some(series) = self.names.number(pool, next, transaction)? else {
@@ -219,6 +224,7 @@ impl HistoryStore {
                     }
                     continue;
                 };
+
                 for (number, parts) in by_slot(of_pool, resolution) {
                     match number >= oldest {
                         true => grown += tables.add_samples((tier, series, number), &parts)?,
@@ -226,18 +232,22 @@ impl HistoryStore {
                     }
                 }
             }
+
             for (number, parts) in by_slot(coverage, resolution) {
                 if number >= oldest {
                     grown += tables.add_coverage((tier, COVERAGE, number), &parts)?;
                 }
             }
+
             self.meta.bytes[place] += grown;
+
             if is_short {
                 // From here on it lacks samples that the coarser ones have.
                 let kept = &mut self.meta.kept_from[place];
                 *kept = (*kept).max(resolution.begin(oldest));
             }
         }
+
         Ok(HistoryWritten { bytes: tables.written, dropped, series: 0 })
     }
 
@@ -246,20 +256,24 @@ impl HistoryStore {
         self.meta.undo_read();
         let mut slots = transaction.open_table(SLOTS)?;
         let undo = transaction.open_table(UNDO)?;
+
         for entry in undo.iter()? {
             let (key, before) = entry?;
             let (key, before) = (key.value(), before.value());
             let place = usize::from(key.0);
             let now = slots.get(key)?.map_or(0, |now| now.value().len() as u64);
+
             if before.is_empty() {
                 slots.remove(key)?;
             } else {
                 slots.insert(key, before)?;
             }
+
             if let Some(bytes) = self.meta.bytes.get_mut(place) {
                 *bytes = (*bytes + before.len() as u64).saturating_sub(now);
             }
         }
+
         Ok(())
     }
 }

@@ -104,6 +104,7 @@ impl Reading {
         let Some(finest) = layout.resolution else { return Ok(true) };
         let spans: Vec<Span> =
             layout.points().flat_map(|point| spans(&point, finest, &kept_from)).collect();
+
         if let Some(series) = series {
             let read = |part: &Vec<Span>| {
                 let mut found: Vec<(Wall, Packed)> = Vec::new();
@@ -117,10 +118,12 @@ impl Reading {
                 found.iter().for_each(|(at, samples)| answer.add(*at, samples));
             })?;
         }
+
         each(&slots, &spans, COVERAGE, |at, bytes| {
             answer.cover(at, unpack(bytes)?);
             Ok(())
         })?;
+
         Ok(series.is_some())
     }
 }
@@ -153,6 +156,7 @@ fn place(resolution: Resolution) -> usize {
 /// The same slots in parts, each of which one thread reads at once.
 fn parts(spans: &[Span]) -> Vec<Vec<Span>> {
     let (mut parts, mut last, mut room) = (Vec::new(), Vec::new(), HISTORY_AHEAD_SLOTS);
+
     for Span { resolution, slots } in spans {
         let (resolution, mut slots) = (*resolution, slots.clone());
         while !slots.is_empty() {
@@ -160,12 +164,14 @@ fn parts(spans: &[Span]) -> Vec<Vec<Span>> {
             room -= end - slots.start;
             last.push(Span { resolution, slots: slots.start..end });
             slots.start = end;
+
             if room == 0 {
                 parts.push(std::mem::take(&mut last));
                 room = HISTORY_AHEAD_SLOTS;
             }
         }
     }
+
     parts.extend((!last.is_empty()).then_some(last));
     parts
 }

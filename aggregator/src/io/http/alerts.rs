@@ -119,11 +119,13 @@ pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(
         let why = "changes over HTTP need a token, and none is configured; set http.token_file";
         return Err(Refusal(StatusCode::FORBIDDEN, why.to_owned()));
     };
+
     let shown = headers.get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
     let shown = shown.and_then(|value| {
         let (scheme, shown) = value.split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then(|| shown.trim_ascii())
     });
+
     if shown.is_some_and(|shown| token.matches(shown)) {
         return Ok(());
     }

@@ -71,6 +71,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
     let nodes = nodes::routes(queries.clone());
     let stream = stream::routes(queries.clone(), streams);
     let probes = liveness().route("/readyz", get(show_readiness)).with_state(queries.clone());
+
     let pages = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/metrics/nodes", get(show_nodes))
@@ -90,6 +91,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
         .merge(page::routes())
         .merge(stream)
         .merge(runs);
+
     (Routes { pages, probes }, received)
 }
 
@@ -164,6 +166,7 @@ fn state(of: &Readiness) -> (bool, String) {
     let denied =
         denied.as_ref().map(|text| format!("the broker denies what reading needs: {text}"));
     let missing = streams.as_ref().map(|text| format!("streams not created: {text}"));
+
     match (*broker, *past_is_read, denied.or(missing)) {
         ("disconnected", _, Some(cause)) if connect_error.is_none() => (false, cause),
         ("disconnected", ..) => {

@@ -68,17 +68,20 @@ fn parse_hardware(pairs: &[(String, String)]) -> Result<HardwareQuery, BadReques
     const KNOWN: [&str; 6] = ["node", "sensor", "after", "limit", "from", "to"];
     let [node, sensor, after, limit, from, to] =
         pick(pairs, KNOWN, "node, sensor, after and limit")?;
+
     for (key, given) in [("from", from), ("to", to)] {
         if let Some(given) = given {
             return Err(value(key, given, NEWEST));
         }
     }
+
     let nodes = NodesQuery {
         node: optional_name("node", node)?,
         presence: None,
         after: optional_name("after", after)?,
         limit: count("limit", limit, HARDWARE_PAGE_MAX, HARDWARE_PAGE_MAX)?,
     };
+
     Ok(HardwareQuery { nodes, sensor: sensor.map(parse_sensor).transpose()? })
 }
 

@@ -79,17 +79,20 @@ pub(super) fn silence(now: Wall, body: &[u8]) -> Result<Silence, BadRequest> {
     let body: SilenceBody = read(body)?;
     let from = body.from_seconds.map_or(Ok(now), |seconds| wall("from_seconds", seconds))?;
     let until = until(from, body.lasts.as_deref(), body.until_seconds)?;
+
     let pattern = |key, text: Option<String>| {
         let checked =
             |text: String| NamePattern::new(text.clone()).map_err(|e| bad(key, &text, &e));
         text.map(checked).transpose()
     };
+
     let matches = SilenceMatch {
         rule: pattern("match.rule", body.matches.rule)?,
         node: pattern("match.node", body.matches.node)?,
         operation: pattern("match.operation", body.matches.operation)?,
         severity: body.matches.severity,
     };
+
     Ok(Silence { matches, by: body.by, comment: body.comment, from, until })
 }
 

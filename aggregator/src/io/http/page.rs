@@ -43,16 +43,19 @@ impl File {
         } else {
             self.plain.into_response()
         };
+
         let set = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::VARY, HeaderValue::from_static("accept, accept-encoding")),
             (header::ETAG, self.etag.clone()),
         ];
+
         // Each instead of the one that the body brought, if it brought one.
         for (name, value) in set {
             response.headers_mut().insert(name, value);
         }
+
         response
     }
 }

@@ -122,6 +122,7 @@ impl Pages {
     ) -> Result<Bytes, Refusal> {
         let mut turn = self.rendered[&page].lock().await;
         let now = self.clock.now().mono;
+
         if turn.as_ref().is_none_or(|rendered| rendered.is_stale(now)) {
             *turn = None;
             self.drop_stale(now);
@@ -135,6 +136,7 @@ impl Pages {
             let took = if ready { at.since(begun) } else { Duration::ZERO };
             *turn = Some(Rendered { at, took, plain, gzip: None });
         }
+
         let rendered = turn.as_mut().ok_or_else(Refusal::ending)?;
         self.count(page, if gzip { "gzip" } else { "identity" });
         if !gzip {
@@ -167,6 +169,7 @@ impl Pages {
         let options = PageOptions { budgets: &state.rules.budgets, aliases: self.settings.aliases };
         let nodes = Nodes::Worst(self.settings.nodes_max);
         let view = |nodes, native| state.view(ViewQuery { fleet: true, nodes, native });
+
         let body = match kind {
             Page::Metrics(format) => {
                 let view = view(nodes, format == Format::Protobuf);
@@ -179,6 +182,7 @@ impl Pages {
             Page::Headroom => json(&state.headroom_page()),
             Page::Backpressure => json(&state.backpressure_page()),
         };
+
         drop(spawn_blocking(move || drop(source)));
         let spent = self.clock.now().mono.since(begun);
         let mut serving = self.stats.lock().unwrap_or_else(PoisonError::into_inner);

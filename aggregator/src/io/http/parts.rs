@@ -31,9 +31,11 @@ pub(super) fn render(
 ) -> Vec<u8> {
     let parts = view.nodes.len().div_ceil(NODES_PART).max(1);
     let (next, rendered) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(parts)));
+
     let render = || {
         give_way(NICENESS);
         let mut bytes = 0;
+
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= parts {
@@ -48,11 +50,13 @@ pub(super) fn render(
             rendered.lock().unwrap_or_else(PoisonError::into_inner).push((number, part));
         }
     };
+
     thread::scope(|scope| {
         (0..threads.clamp(1, parts)).for_each(|_| {
             scope.spawn(render);
         });
     });
+
     let mut rendered = rendered.into_inner().unwrap_or_else(PoisonError::into_inner);
     rendered.sort_by_key(|(number, _)| *number);
     join(format, rendered.into_iter().map(|(_, part)| part).collect())

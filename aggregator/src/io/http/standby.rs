@@ -1,5 +1,5 @@
-//! What a process serves: pages, and those among them that are for probes; and the pages of one that
-//! waits for a partition, with metrics by which it is known to live.
+//! What a process serves: pages, and those among them that are for probes; and the pages of one
+//! that waits for a partition, with metrics by which it is known to live.
 
 use axum::Router;
 use axum::http::{HeaderMap, header};

@@ -55,6 +55,7 @@ impl Endpoint {
             let named = |error| format!("alertmanager {:?}: {error}", one.name);
             Self::of_alertmanager(one).map_err(named)
         });
+
         let webhooks = config.webhook.iter().map(|one| {
             Self::of_webhook(one).map_err(|error| format!("webhook {:?}: {error}", one.name))
         });
@@ -62,12 +63,14 @@ impl Endpoint {
         if all.len() > RECEIVERS_MAX {
             return Err(format!("{} receivers, more than {RECEIVERS_MAX}", all.len()));
         }
+
         for (index, endpoint) in all.iter().enumerate() {
             let name = &endpoint.receiver.name;
             if all[..index].iter().any(|other| other.receiver.name == *name) {
                 return Err(format!("receiver {name:?}: name is given twice; rename one receiver"));
             }
         }
+
         Ok(all)
     }
 
@@ -92,10 +95,12 @@ impl Endpoint {
             (None, None) if is_pagerduty => parse("url", PAGERDUTY)?,
             (None, None) => return Err("url is missing; set url or url_file".to_owned()),
         };
+
         let kind = ReceiverKind::Webhook { resolved: one.resolved, acknowledged: is_pagerduty };
         let receiver = Receiver { name: name(&one.name)?, kind, severity_min: one.severity_min };
         let mut endpoint =
             Self::new(receiver, &url, one.token_file.as_deref(), one.ca_file.as_deref())?;
+
         for (name, value) in &one.headers {
             let wrong = || format!("headers.{name}: it is not a valid header");
             let header: HeaderName = name.parse().map_err(|_| wrong())?;
@@ -103,6 +108,7 @@ impl Endpoint {
             value.set_sensitive(true);
             endpoint.headers.insert(header, value);
         }
+
         let routing_key = one.routing_key_file.as_deref();
         let routing_key = routing_key.map(|path| secret("routing_key_file", path)).transpose()?;
         if is_pagerduty && routing_key.is_none() {
@@ -129,8 +135,10 @@ impl Endpoint {
             token.set_sensitive(true);
             headers.insert(AUTHORIZATION, token);
         }
+
         let address = Address::of_url(url).ok_or("url: it has no host")?;
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+
         Ok(Self {
             receiver,
             address,

@@ -47,6 +47,7 @@ impl Notifier {
     pub fn start(endpoints: Vec<Endpoint>, supervisor: &Supervisor) -> Self {
         // Each receiver has at most one post in flight, so there is always room for its answer.
         let (answer, answers) = mpsc::channel(endpoints.len().max(1));
+
         let tasks = endpoints.into_iter().map(|endpoint| {
             let (posts, bodies) = mpsc::channel(1);
             let name = Arc::clone(&endpoint.receiver.name);
@@ -58,6 +59,7 @@ impl Notifier {
             let handle = tokio::spawn(posting);
             (name, Task { posts, handle })
         });
+
         Self { tasks: tasks.collect(), answers }
     }
 
@@ -111,15 +113,18 @@ async fn run(
     let mut bodies = bodies.lock().await;
     let name = &endpoint.receiver.name;
     let mut failed = false;
+
     while let Some(body) = bodies.recv().await {
         let open = OpenPost { name, answers: &answers };
         let (answer, cause) = exchange::post(&endpoint, endpoint.body(body)).await;
         drop(open);
         let accepted = answer == Answer::Taken;
+
         if accepted == failed {
             failed = !accepted;
             log(name, answer, &cause);
         }
+
         let outcome = PostOutcome { receiver: Arc::clone(name), answer, cause };
         if answers.send(outcome).await.is_err() {
             return;

@@ -66,6 +66,7 @@ impl Sources {
         let config = self.settings.config.as_deref();
         let text = config.map(|path| note_and_read(stamps, path)).transpose();
         let text = text.map_err(|why| format!("--config {}: {why}", self.config_name()))?;
+
         // First, since these errors name lines.
         if let Some(text) = text.clone() {
             let text =
@@ -73,6 +74,7 @@ impl Sources {
             let tables = RuleTables::Some { budget: true, rule: true };
             check(RuleText { tables, ..text }).map_err(|error| error.to_string())?;
         }
+
         let resolved = self.settings.load::<Config>(PREFIX, &self.flags);
         let resolved = resolved.map_err(|error| error.to_string())?;
         resolved.value.check().map_err(|problem| resolved.located(&problem))?;
@@ -82,18 +84,22 @@ impl Sources {
         let open = &mut |path: &str| note_and_read(stamps, Path::new(path));
         let rules = load(&files.files, over, files.time_scale, open);
         let rules = rules.map_err(|error| error.to_string())?;
+
         for rule in &rules.thresholds {
             let Some(baseline) = &rule.baseline else { continue };
+
             if resolved.value.history.path.is_none() {
                 let name = rule.name.as_str();
                 return Err(format!(
                     "rule {name:?}: a regression needs a history: set history.path"
                 ));
             }
+
             let path = PathBuf::from(&baseline.path);
             stamps.insert(path.clone(), stamp(&path));
             baselines::check(rule)?;
         }
+
         Ok(Loaded { resolved, rules })
     }
 
@@ -116,10 +122,12 @@ impl Sources {
             given.map(|(key, _)| text.is_some() && origin(key).is_some_and(|of| *of == file));
         let mut over = Vec::new();
         let text_of = |error: RuleError| error.to_string();
+
         if let Some(text) = text.filter(|_| budget || rule) {
             let text = RuleText::new(self.config_name(), text).map_err(text_of)?;
             over.push(RuleText { tables: RuleTables::Some { budget, rule }, ..text });
         }
+
         for ((key, tables), in_file) in given.into_iter().zip([budget, rule]) {
             if let Some(origin) = origin(key).filter(|_| !in_file) {
                 let text = RuleText::new(origin, written(key, tables).into()).map_err(text_of)?;
@@ -127,6 +135,7 @@ impl Sources {
                 over.push(RuleText { tables, placed: false, ..text });
             }
         }
+
         Ok(over)
     }
 }

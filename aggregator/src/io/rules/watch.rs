@@ -55,6 +55,7 @@ impl Watch {
         let (send, found) = mpsc::channel(1);
         let mut checker = Checker::new(sources, config, stamps);
         let mut task = supervisor.task("watch-rules");
+
         let run = move || {
             while let Some(pause) = task.run_once(|| checker.run(&requested, &send)) {
                 // The next start reads the files whether they have changed or not.
@@ -64,6 +65,7 @@ impl Watch {
                 }
             }
         };
+
         let thread = std::thread::Builder::new().name("watch-rules".to_owned()).spawn(run)?;
         Ok(Self { requests, found, thread })
     }
@@ -146,6 +148,7 @@ impl Checker {
         // Files that were not reached because an earlier one is invalid stay watched.
         let before: Vec<PathBuf> = self.stamps.keys().cloned().collect();
         self.stamps = stamps;
+
         let (rules, rollups, advice, restart, error) = match loaded {
             Ok(Loaded { rules, resolved }) => {
                 let advice = self.config.advice(&rules);
@@ -159,6 +162,7 @@ impl Checker {
                 (Err(error.clone()), Vec::new(), Vec::new(), Vec::new(), Some(error))
             }
         };
+
         self.again = changed || error.is_some();
         let news = requested || changed || error != self.last_error;
         self.last_error = error;

@@ -66,6 +66,7 @@ pub(in crate::io) fn read<R: BesideRecord>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
+
     let record: R = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     let (version, theirs) = record.head();
     if version != R::VERSION {

@@ -74,6 +74,7 @@ impl Store {
     /// When a new file would not help; see [`StoreError`].
     pub fn open(path: &Path, mesh: &MeshName, now: Wall) -> Result<Opened, StoreError> {
         let inaccessible = |source| Fault::Inaccessible(source).at(KEY, path);
+
         let read_all = || {
             let (path, mesh) = (path.to_owned(), mesh.clone());
             inspect("inspect-state", move || {
@@ -82,6 +83,7 @@ impl Store {
                 Ok((database, readout))
             })
         };
+
         let (database, checkpoint, quarantined) = match read_all() {
             Ok((database, Readout { checkpoint, unusable })) => {
                 let faults: Vec<_> = unusable.iter().map(labelled).collect();
@@ -100,14 +102,17 @@ impl Store {
             }
             Err(fault) => return Err(fault.at(KEY, path)),
         };
+
         let alerts = match &checkpoint {
             Some(checkpoint) if checkpoint.has_alerts() => Ok(None),
             _ => beside::read(path, mesh),
         };
+
         let budgets = match &checkpoint {
             Some(checkpoint) if checkpoint.is_whole() => Ok(None),
             _ => beside::read(path, mesh),
         };
+
         let store = Self { database: Some(database), ..Self::closed(path) };
         Ok(Opened { store, checkpoint, alerts, budgets, quarantined })
     }
@@ -185,9 +190,11 @@ fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
         transaction.delete_table(RECORDS)?;
     }
     let mut written = 0;
+
     {
         let mut records = transaction.open_table(RECORDS)?;
         let mut buffer = Vec::new();
+
         for record in changes.into_records() {
             let name = record.part().to_string();
             let Some(bytes) = record.bytes(&mut buffer) else {
@@ -198,11 +205,12 @@ fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
             written += bytes.len() as u64;
         }
     }
+
     transaction.commit()?;
     Ok(written)
 }
 
-/// The state from all records, which must be this mesh's; nothing in a store that was never written.
+/// The state from all records, which must be this mesh's; nothing in a store never written.
 fn read(database: &Database, ours: &MeshName) -> Result<Readout, Fault> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     let records = match transaction.open_table(RECORDS) {
@@ -210,6 +218,7 @@ fn read(database: &Database, ours: &MeshName) -> Result<Readout, Fault> {
             let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
             let is_new = tables.next().is_none();
             let nothing = Readout { checkpoint: None, unusable: Vec::new() };
+
             return if is_new {
                 Ok(nothing)
             } else {
@@ -218,15 +227,18 @@ fn read(database: &Database, ours: &MeshName) -> Result<Readout, Fault> {
         }
         records => records.map_err(redb::Error::from)?,
     };
+
     let mut partial = Partial::default();
     for entry in records.iter().map_err(redb::Error::from)? {
         let (name, record) = entry.map_err(redb::Error::from)?;
         partial.add(name.value(), record.value());
     }
+
     let readout = partial.finish();
     let Some(checkpoint) = &readout.checkpoint else {
         return Err(Fault::Unusable(readout.unusable.iter().map(labelled).collect()));
     };
+
     match checkpoint.mesh().filter(|theirs| *theirs != ours) {
         Some(theirs) => Err(Fault::OtherMesh { theirs: theirs.clone(), ours: ours.clone() }),
         None => Ok(readout),

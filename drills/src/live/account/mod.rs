@@ -71,6 +71,7 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     let unnamed = missing.saturating_sub(explained - lost_own);
     let unbalanced = ledger.recorded.abs_diff(ledger.merged + explained);
     let unmerged = ledger.merged.abs_diff(merged + own_merged);
+
     Account {
         drill: drill.to_owned(),
         node: node.to_string(),
@@ -153,6 +154,7 @@ pub fn table(accounts: &[Account]) -> String {
     if accounts.is_empty() {
         return String::new();
     }
+
     let mut text = format!(
         "\n{:<18} {:<8} {:>8} {:>6} {:>8} {:>6} {:>6} {:>11} {:>10} {:>11}  LOST BY REASON\n",
         "FAULT",
@@ -166,12 +168,14 @@ pub fn table(accounts: &[Account]) -> String {
         "DUPLICATED",
         "UNEXPLAINED",
     );
+
     for account in accounts {
         let Account { drill, node, sent, own, merged, lost, held, .. } = account;
         let Account { unaccounted, duplicated, unexplained, .. } = account;
         let reasons = lost.iter().map(|(reason, count)| format!("{reason} {count}"));
         let reasons = reasons.collect::<Vec<_>>().join(", ");
         let lost: u64 = lost.values().sum();
+
         // Writing to a string cannot fail.
         let _written = writeln!(
             text,
@@ -179,6 +183,7 @@ pub fn table(accounts: &[Account]) -> String {
              {unaccounted:>11} {duplicated:>10} {unexplained:>11}  {reasons}"
         );
     }
+
     text + "\n"
 }
 

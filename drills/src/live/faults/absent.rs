@@ -36,6 +36,7 @@ const WAVER_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
     let options = StackOptions { nodes: 1, node_settings: SETTINGS.to_owned(), ..busy(dir)? };
+
     let disturb = async |rig: &mut Rig| -> Result<()> {
         let base = rig.merged().await?;
         let station = &rig.stack.stations()[0];
@@ -57,6 +58,7 @@ pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
         judge_resident(&mut rig.drill, gone, before, &curve);
         Ok(())
     };
+
     Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
@@ -74,17 +76,21 @@ fn judge_held(drill: &mut Drill, since: Duration, (messages, bytes): (f64, f64))
 fn judge_resident(drill: &mut Drill, since: Duration, before: u64, curve: &Curve) {
     let bound = before + RESIDENT_FACTOR * COALESCE_BYTES as u64;
     let (peak, drawn) = (curve.peak(), curve.drawn());
+
     let expectation = Expectation::new(
         "memory stays within its bound",
         format!("at most {}: {} before, and what may be held, twice", mib(bound), mib(before)),
     );
+
     let seen = format!("peak {}, {drawn}, in resident.csv", mib(peak));
     drill.judge(expectation, since, Look::new(peak <= bound, seen));
     let (middle, end) = curve.until(AWAY).later_thirds();
+
     let expectation = Expectation::new(
         "memory is level",
         format!("the last third at most {} above the one before", mib(WAVER_MAX)),
     );
+
     let seen = format!("{} after {}", mib(end), mib(middle));
     drill.judge(expectation, since, Look::new(end <= middle + WAVER_MAX, seen));
 }

@@ -96,9 +96,11 @@ async fn expect_metric(rig: &mut Rig, name: &str, series: &str, bound: Bound, sp
         Bound::Above(bound) => format!("above {bound}"),
         Bound::AtMost(bound) => format!("at most {bound}"),
     };
+
     let within = words(span.within);
     let expectation = Expectation::new(name, format!("{series} {sought} within {within}"));
     let api = &rig.stack.stations()[0].api;
+
     let look = async || -> Result<Look> {
         let value = metric(api, series).await?;
         let met = match bound {
@@ -107,6 +109,7 @@ async fn expect_metric(rig: &mut Rig, name: &str, series: &str, bound: Bound, sp
         };
         Ok(Look::new(met, format!("{value}")))
     };
+
     rig.drill.expect(expectation, span, look).await;
 }
 

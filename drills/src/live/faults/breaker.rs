@@ -52,10 +52,12 @@ async fn disturb(rig: &mut Rig) -> Result<()> {
     let mut admin = JetStreamAdmin::connect(&rig.stack.broker().url())?;
     let mesh_name = MeshName::new(MESH)?;
     let streams = Lane::ALL.map(|lane| lane_stream(&mesh_name, lane, None));
+
     for stream in &streams {
         let full = admin.bytes(stream)?.max(1);
         admin.set_limit(stream, full, "new")?;
     }
+
     let full = rig.drill.elapsed();
     expect_state(rig, "breakers open", OPEN, Span { since: full, within: OPEN_WAIT }).await;
     rig.pass("the streams are full", FULL).await;

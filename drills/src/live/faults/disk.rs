@@ -60,6 +60,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
             format!("not durable, a failure counted and logged, within {within} s"),
         ),
     };
+
     let station = &rig.stack.stations()[0];
     let look = async || -> Result<Look> {
         let now = metric(&station.api, "plimsoll_agent_spool_durable").await? == 1.0;
@@ -68,6 +69,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
         let met = now == durable && (durable || (failures > 0.0 && logged));
         Ok(Look::new(met, format!("durable {now}, {failures} failures, logged {logged}")))
     };
+
     let span = Span { since: rig.drill.elapsed(), within: ALERT_WAIT };
     rig.drill.expect(expectation, span, look).await;
 }

@@ -31,6 +31,7 @@ const FIRE_WAIT: Duration = Duration::from_secs(20);
 pub(super) async fn breach(drill: Drill, dir: &Path) -> Result<Report> {
     let aggregator_settings = soon(BUDGET, SAMPLES_MIN, true) + NO_PUBLISH;
     let options = StackOptions { aggregator_settings, ..options(dir)? };
+
     let disturb = async |rig: &mut Rig| -> Result<()> {
         rig.expect_steady(BUDGET, SAMPLES_MIN).await;
         let base = rig.merged().await?;
@@ -46,6 +47,7 @@ pub(super) async fn breach(drill: Drill, dir: &Path) -> Result<Report> {
         expect_alert(rig, launched, ended).await;
         Ok(())
     };
+
     Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
@@ -66,6 +68,7 @@ async fn expect_alert(rig: &mut Rig, launched: Duration, ended: Duration) {
         "the notification reports its delay",
         format!("late_seconds of at least {}", words(late_min)),
     );
+
     let [alert] = alerts;
     if !alert.has_fired {
         return rig.drill.skip(expectation, "it never fired");

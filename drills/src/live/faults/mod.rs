@@ -140,6 +140,7 @@ impl Scenario {
         let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
         let drill = Drill::begin(self.name()).planting(plant_miss);
         let kills = (Duration::from_secs(kill_seconds.into()), seed);
+
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
             Self::BrokerKilled => broker::killed(drill, dir).await,

@@ -56,6 +56,7 @@ pub(super) async fn hush(rig: &Rig, place: usize) -> Result<()> {
     let station = &rig.stack.stations()[place];
     station.pause_job();
     let before = Cell::new((-1.0, Stopwatch::start()));
+
     let noted = until("the node has noted what its job sent", READ_WAIT, async || {
         let now = metric(&station.api, "plimsoll_agent_samples_total").await.ok()?;
         let (seen, since) = before.get();
@@ -64,6 +65,7 @@ pub(super) async fn hush(rig: &Rig, place: usize) -> Result<()> {
         }
         (now <= seen && since.elapsed() >= QUIET).then_some(())
     });
+
     let noted = noted.await;
     if noted.is_err() {
         station.resume_job();
@@ -95,11 +97,13 @@ pub(super) async fn aggregator_killed(drill: Drill, dir: &Path) -> Result<Report
 pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<Report> {
     let disturb = async |rig: &mut Rig| -> Result<()> {
         let base = rig.merged().await?;
+
         if wipe {
             // So that there is something that the broker alone has read.
             rig.stack.kill_aggregator();
             rig.pass("the aggregator is dead", DEAD).await;
         }
+
         hush(rig, TARGET).await?;
 
         rig.stack.broker().kill();
@@ -124,6 +128,7 @@ pub(super) async fn all_killed(drill: Drill, dir: &Path, wipe: bool) -> Result<R
 pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
     let broker_settings = DEAFENING.to_owned();
     let options = StackOptions { broker_settings, nodes: 2, ..busy(dir)? };
+
     let disturb = async |rig: &mut Rig| -> Result<()> {
         let before = metric(rig.stack.api(), DUPLICATES).await?;
         rig.pass("nothing is confirmed", DEAD).await;
@@ -140,12 +145,15 @@ pub(super) async fn deaf(drill: Drill, dir: &Path) -> Result<Report> {
 
         let since = rig.drill.elapsed();
         let more = metric(rig.stack.api(), DUPLICATES).await? - before;
+
         let expectation = Expectation::new(
             "what comes again is recognised",
             "the aggregator counts at least 5 messages that it had merged before",
         );
+
         rig.drill.judge(expectation, since, Look::new(more >= 5.0, format!("{more} messages")));
         Ok(())
     };
+
     Rig::run(drill, options, Terms::CRASH, disturb).await
 }

@@ -76,6 +76,7 @@ async fn rage(rig: &mut Rig, mut draw: Draw) -> Result<()> {
 async fn strike(rig: &mut Rig, blow: Blow, lasting: Duration) -> Result<()> {
     let at = rig.drill.elapsed().as_secs_f64();
     eprintln!("{at:.1} s: {blow:?} for {lasting:?}");
+
     match blow {
         Blow::StopBroker => {
             rig.stack.broker().pause();
@@ -103,6 +104,7 @@ async fn strike(rig: &mut Rig, blow: Blow, lasting: Duration) -> Result<()> {
             rig.stack.launch_node(place)?;
         }
     }
+
     Ok(())
 }
 

@@ -87,6 +87,7 @@ pub async fn hardware(args: HardwareArgs, dir: &Path) -> Result<Report> {
     let machines = dir.join("machines");
     let (machine, gpus) = Machine::make(machines.join("node-1"))?;
     let (_neighbour, _same) = Machine::make(machines.join("node-2"))?;
+
     if let Err(error) = &gpus {
         // Nothing would miss that alert.
         if args.plant_miss.as_ref().is_some_and(|rule| rule.starts_with("gpu")) {
@@ -95,14 +96,17 @@ pub async fn hardware(args: HardwareArgs, dir: &Path) -> Result<Report> {
         let expectation = Expectation::new("GPUs", "a stand-in for NVML can be built");
         drill.skip(expectation, &format!("{error:#}"));
     }
+
     let rules = dir.join("rules.toml");
     std::fs::write(&rules, file_of_rules(&args)).context("no file of rules")?;
+
     let options = StackOptions {
         nodes: NODES,
         aggregator_settings: format!("[rules]\nfiles = [{rules:?}]\n"),
         node_settings: Machine::settings(&machines, &gpus),
         ..options(dir)?
     };
+
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = disturb(&mut rig, &machine, &gpus).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
@@ -126,10 +130,12 @@ fn file_of_rules(args: &HardwareArgs) -> String {
 async fn disturb(rig: &mut Rig, machine: &Machine, gpus: &Gpus) -> Result<()> {
     expect_well(rig, "steady state", gpus).await;
     let target = rig.nodes()[TARGET].clone();
+
     let alert = |(rule, of): (&str, Of)| {
         let (scope, gpu) = (Scope::Node(target.clone()), of.gpu());
         ProvokedAlert::of_machine(rule, scope, gpu)
     };
+
     let rules = RULES.into_iter().filter(|(_, of)| gpus.is_ok() || *of == Of::Memory);
     let mut alerts: Vec<ProvokedAlert> = rules.map(alert).collect();
 
@@ -155,7 +161,9 @@ async fn expect_well(rig: &mut Rig, name: &str, gpus: &Gpus) {
             "memory, control group and GPUs of {NODES} nodes as they are, {SAMPLES_MIN} samples"
         ),
     );
+
     let span = Span { since: rig.drill.elapsed(), within: STEADY_WAIT };
+
     let well = async || -> Result<Look> {
         let page = rig.stack.api().get("/metrics").await.context("no metrics")?;
         let stations = rig.stack.stations().iter();
@@ -164,12 +172,14 @@ async fn expect_well(rig: &mut Rig, name: &str, gpus: &Gpus) {
         if !wrong.is_empty() {
             return Ok(Look::new(false, wrong.join(", ")));
         }
+
         look(&rig.stack, |summary| {
             let merged = summary.ledger.merged;
             Look::new(merged >= SAMPLES_MIN, format!("all as it is, {merged} samples"))
         })
         .await
     };
+
     rig.drill.expect(expectation, span, well).await;
 }
 

@@ -30,6 +30,7 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf> {
     }
     let library = dir.join("libnvidia-ml.so.1");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+
     let built = Command::new(&rustc)
         .args(["--edition", "2024", "--crate-type", "cdylib"])
         // Threads that were in it once end by its code, so that it must not be unloaded before.
@@ -37,9 +38,11 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf> {
         .args([&library, &sources.join(SOURCES[0].0)])
         .output()
         .with_context(|| format!("cannot run {}, which builds it", rustc.display()))?;
+
     if !built.status.success() {
         let stderr = String::from_utf8_lossy(&built.stderr);
         bail!("{}: {}", rustc.display(), stderr.lines().next().unwrap_or_default());
     }
+
     Ok(library)
 }

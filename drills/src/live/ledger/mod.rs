@@ -60,15 +60,18 @@ pub fn compare(raw: &Raw, summary: &Summary) -> Vec<Comparison> {
             }
         }
     }
+
     for row in summary.operations.iter().filter(|row| !row.own) {
         rows.entry((row.scope.clone(), row.operation.clone())).or_default().1 = row.total.clone();
     }
+
     let compared = rows.into_iter().map(|((scope, operation), (samples, merged))| Comparison {
         scope,
         operation,
         raw: figures(samples),
         merged,
     });
+
     compared.collect()
 }
 
@@ -81,10 +84,12 @@ fn figures(mut samples: Vec<u64>) -> Quantiles {
     };
     let count = samples.len() as u64;
     let sum: u128 = samples.iter().map(|ns| u128::from(*ns)).sum();
+
     let at = |quantile| {
         let place = usize::try_from(rank(quantile, count) - 1).ok()?;
         samples.get(place).copied()
     };
+
     Quantiles {
         count,
         mean_ns: u64::try_from(sum / u128::from(count)).unwrap_or(u64::MAX),

@@ -103,6 +103,7 @@ impl Broker {
                     k.reach("stream recreated before its consumer");
                     return net.respond(k, who, Response::StreamGone { lane });
                 }
+
                 let generation = net.generation(who);
                 let consumer = Consumer { generation, next };
                 self.consumers[which][lane as usize] = Some(consumer);
@@ -130,6 +131,7 @@ impl Broker {
                 BusEvent::Refused { ticket, reason: full() }
             }
         };
+
         let Some(who) = who else { return };
         let permille = self.lost_acks_permille;
         if permille == 0 || !k.rng().chance(permille) {
@@ -141,10 +143,12 @@ impl Broker {
     fn pump(&mut self, k: &mut Kernel, net: &mut Network, which: usize, lane: Lane) {
         let who = Who::Aggregator(which);
         let Some(mut consumer) = self.consumers[which][lane as usize] else { return };
+
         if !net.is_intact(who, consumer.generation) {
             self.consumers[which][lane as usize] = None;
             return;
         }
+
         let stream = self.streams.stream(lane);
         while let Some((number, stored)) = stream.from(consumer.next) {
             let message = Rc::clone(&stored.message);
@@ -153,6 +157,7 @@ impl Broker {
             consumer.next = number + 1;
             net.respond(k, who, Response::Message { lane, position, message });
         }
+
         self.consumers[which][lane as usize] = Some(consumer);
     }
 

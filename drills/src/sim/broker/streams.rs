@@ -163,6 +163,7 @@ impl Streams {
         let synced = now / self.sync_every * self.sync_every;
         let remembers = rng.chance(300);
         let mut gone = Vec::new();
+
         for lane in Lane::ALL {
             let lost = match how {
                 Crash::Kill => Vec::new(),
@@ -178,11 +179,13 @@ impl Streams {
                     self.stream_mut(lane).lose(|_, _| rng.chance(share))
                 }
             };
+
             gone.extend(lost);
             if !(how == Crash::Holes && remembers) {
                 self.stream_mut(lane).remember_stored();
             }
         }
+
         gone
     }
 }

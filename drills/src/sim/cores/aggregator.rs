@@ -219,6 +219,7 @@ impl ReaderCore {
     pub fn held(&self, node: &NodeName, checks_doubled: bool) -> Held {
         let Some(node) = self.0.node(node) else { return Held::default() };
         let mut held = Held { events: node.events.values().sum(), ..Held::default() };
+
         for (operation, windows) in node.operations.iter() {
             held.samples += windows.total_exact().count;
             if operation.as_str() == REPORTED {
@@ -228,6 +229,7 @@ impl ReaderCore {
                 held.doubled = doubled.flatten().map(|(bucket, _)| bucket);
             }
         }
+
         let ledger = node.account.ledger();
         (held.recorded, held.merged, held.known) = (ledger.recorded, ledger.merged, known(&ledger));
         held

@@ -75,6 +75,7 @@ fn bounds(depths: Depths, interval: Duration) -> Bounds {
     let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
     let thresholds =
         Thresholds { drop, reroute, recover: leave, bytes_max: bytes, ..defaults.thresholds };
+
     let outbox = OutboxBounds {
         thresholds,
         coalesce_messages: coalesce,
@@ -84,6 +85,7 @@ fn bounds(depths: Depths, interval: Duration) -> Bounds {
         unconfirmed: UnconfirmedBounds { messages, ..defaults.unconfirmed },
         ..defaults
     };
+
     Bounds { interval, outbox, ..Bounds::default() }
 }
 
@@ -108,13 +110,16 @@ impl NodeCore {
         let identity = identity(node);
         let read = file.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
         let journal = Wal::new(identity, (!syncs).then_some(boot));
+
         let (mut recovered, unusable) = match read.transpose() {
             Ok(recovered) => (recovered, None),
             Err(unusable) => (None, Some(unusable.to_string())),
         };
+
         let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
         let orphans = notes.map(take).unwrap_or_default();
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
+
         let mut adopted = Adopted {
             samples: 0,
             is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
@@ -123,6 +128,7 @@ impl NodeCore {
                 .is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
             doubt: unusable.or(doubt),
         };
+
         self.core.open_spool(now, journal, recovered);
         self.core.on_orphans(orphans);
         self.adopted = self.core.status().totals.recorded;

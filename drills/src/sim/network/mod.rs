@@ -274,6 +274,7 @@ impl Network {
             return;
         }
         let is_quiet = !link.is_intact || server == Server::Stalled || !link.is_open();
+
         match (is_quiet, link.quiet_since) {
             (true, None) => {
                 link.quiet_since = Some(now);

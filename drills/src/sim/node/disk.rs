@@ -55,8 +55,10 @@ impl Disk {
                 self.synced = 0;
                 self.shadow.get_or_insert(before);
             }
+
             return;
         }
+
         let file = self.file.get_or_insert_default();
         file.extend_from_slice(&batch.bytes);
         if syncs && batch.sync {
@@ -92,14 +94,17 @@ impl Disk {
             self.file = shadow;
             return;
         }
+
         let Some(file) = &mut self.file else { return };
         let unsynced = file.len() - self.synced.min(file.len());
         file.truncate(self.synced + rng.index(unsynced + 1));
+
         if unsynced > 0 && rng.chance(300) {
             // A block whose size was written and whose bytes were not.
             let torn = rng.index(unsynced + 1);
             file.extend(std::iter::repeat_n(0, torn));
         }
+
         self.synced = file.len();
     }
 

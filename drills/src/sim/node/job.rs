@@ -74,14 +74,17 @@ impl Job {
             rooms.k.reach("frame left unread");
             return false;
         }
+
         if self.unanswered.is_some() {
             return false;
         }
         let (mut histogram, mut buckets) = (Histogram::default(), Vec::new());
+
         for (bucket, ns) in (0..samples).map_while(|_| rooms.oracle.next_sample()) {
             histogram.record(ns);
             buckets.push(bucket);
         }
+
         self.newest += 1;
         let series = Series::plain(Operation::new(REPORTED).expect("a constant of plain letters"));
         let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };

@@ -141,6 +141,7 @@ impl Node {
         rooms.k.reach("spool in doubt");
         rooms.oracle.history_mut().excuse("a spool that was not synced is not whole");
         rooms.oracle.history_mut().on_notes_lost();
+
         if spool == Spooling::Synced {
             let number = self.number;
             rooms.k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
@@ -161,6 +162,7 @@ impl Node {
             return self.settle(rooms);
         }
         let (mut datagram, mut lines) = (String::new(), 0);
+
         for left in (0..samples).rev() {
             let Some((sample, ns)) = rooms.oracle.next_sample() else { return };
             let line = format!("{REPORTED}:{}.{:06}|ms", ns / 1_000_000, ns % 1_000_000);
@@ -171,12 +173,14 @@ impl Node {
                 datagram.push_str("\n_e{5,4}:shard|done");
             }
             lines += 1;
+
             if lines == packed || left == 0 {
                 core.on_datagram(now, datagram.as_bytes());
                 datagram.clear();
                 lines = 0;
             }
         }
+
         self.settle(rooms);
     }
 
@@ -216,16 +220,19 @@ impl Node {
     pub fn on_forgery(&mut self, rooms: &mut NodeRooms<'_>, lie: Lie) {
         let who = self.who();
         let receives = rooms.net.sees_up(who) && !self.machine.is_paused();
+
         if rooms.k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
             // The node may not have recovered the newest number of its former life, and must then
             // accept the confirmation.
             return;
         }
+
         let now = self.clock(rooms.k);
         let newest = self.handed_over.values().max().copied();
         let (Some(newest), true) = (newest, receives) else { return };
         let payload = forged(rooms.k.rng(), &self.name, newest, lie);
         let Some(core) = &mut self.core else { return };
+
         let counts = |core: &NodeCore| {
             let status = core.stats().status;
             let refused: u64 = status.confirmations.rejected.values().sum();
@@ -233,15 +240,18 @@ impl Node {
             let bus = Bus { confirmations_refused: BTreeMap::new(), ..status.bus };
             (refused, status.confirmations.accepted, status.unconfirmed_samples, bus)
         };
+
         let before = counts(core);
         let is_accepted = core.on_confirmation(now, &payload).is_ok();
         let after = counts(core);
         let is_inert =
             (before.0 + 1, before.1, before.2, &before.3) == (after.0, after.1, after.2, &after.3);
+
         if is_accepted || !is_inert {
             let words = || format!("{who}: {lie:?}: {before:?}, then {after:?}");
             return rooms.k.fail("a forged confirmation changes nothing", words);
         }
+
         rooms.k.reach("forgery refused");
     }
 
@@ -270,6 +280,7 @@ impl Node {
             core.on_leave(now);
         }
         self.departure.on_deadline(now.mono, core.is_drained(now));
+
         if self.departure.step() >= Step::Closing {
             let is_drained = core.is_drained(now);
             rooms.k.trace(|| {
@@ -277,6 +288,7 @@ impl Node {
             });
             return self.leave(rooms);
         }
+
         core.on_deadline(now);
         self.observe(rooms);
         self.begin_spool_write(rooms, now);
@@ -311,10 +323,12 @@ impl Node {
     /// Its process has ended.
     pub fn end(&mut self, rooms: &mut NodeRooms<'_>, end: End) {
         let who = self.who();
+
         if end == End::Killed && self.departure.step() == Step::Running {
             // The moment at which most is at stake: right after a frame came, perhaps answered.
             self.load(rooms, (2, 1));
         }
+
         self.observe(rooms);
         rooms.k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
@@ -361,6 +375,7 @@ impl Node {
         let who = self.who();
         let Publish { ticket, subject, message_id, payload, .. } = &publish;
         let (ticket, lane) = (*ticket, lane_of(subject));
+
         let name = match rooms.oracle.history_mut().note(rooms.k.now(), subject, payload) {
             Ok((name, is_new)) => {
                 let is_crash_report = rooms.oracle.history().is_crash_report(&name);
@@ -370,12 +385,14 @@ impl Node {
                     rooms.oracle.incarnation_mut().on_emergency(rooms.k, now, false);
                 }
                 let is_own = self.core.as_ref().is_some_and(|core| core.recorded().0 == name.0);
+
                 if lane == Lane::Emergency && is_new && is_own {
                     let history = rooms.oracle.history();
                     let (is_urgent, has_samples) =
                         (history.is_urgent(&name), history.has_samples(&name));
                     rooms.oracle.incarnation().on_overtaking(rooms.k, is_urgent, has_samples);
                 }
+
                 name
             }
             Err(what) => {
@@ -383,8 +400,10 @@ impl Node {
                 return false;
             }
         };
+
         rooms.k.trace(|| format!("{who}: sends {message_id} ({} bytes)", payload.len()));
         self.handed_over.insert(ticket, name);
+
         if self.is_jammed && rooms.k.rng().chance(700) {
             if rooms.k.rng().chance(500) {
                 let Some(core) = &mut self.core else { return false };
@@ -394,12 +413,14 @@ impl Node {
             self.report_locally(rooms.k, BusEvent::Refused { ticket, reason: Refusal::HandOver });
             return true;
         }
+
         // No broker has a limit so low that a node's message about itself does not pass.
         if payload.len() > rooms.k.knobs().payload_max && subject.ends_with(".latency") {
             rooms.k.reach("message refused");
             self.report_locally(rooms.k, BusEvent::Refused { ticket, reason: Refusal::TooLarge });
             return true;
         }
+
         let message = Message { from: self.number, lane, name, publish };
         rooms.net.request(rooms.k, who, Request::Publish { message: Rc::new(message) });
         true
@@ -415,6 +436,7 @@ impl Node {
     fn begin_spool_write(&mut self, rooms: &mut NodeRooms<'_>, now: Now) {
         let Some(core) = &mut self.core else { return };
         let (longest, node, life) = (rooms.k.knobs().spool_write, self.number, self.machine.life());
+
         if self.spool.begin_note(core, now) {
             // Notes are not synced, and yet some disks let them wait for seconds.
             let slow = rooms.k.rng().chance(50).then_some((SECOND, 5 * SECOND));
@@ -422,6 +444,7 @@ impl Node {
             let took = rooms.k.rng().span(least, most);
             rooms.k.after(took, Event::NoteWritten { node, life });
         }
+
         if self.spool.begin_write(core, now) {
             rooms.oracle.incarnation_mut().on_batch();
             let took = rooms.k.rng().span(MILLISECOND / 10, longest);

@@ -140,6 +140,7 @@ impl History {
         let snapshot = wire::decode(&parsed, payload)
             .map_err(|error| format!("a node sends an unreadable message: {error}"))?;
         let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
+
         if let Some(before) = self.messages.get(&name) {
             return if before.payload == payload {
                 self.take_back(name);
@@ -148,10 +149,12 @@ impl History {
                 Err(format!("message {name:?} has other bytes than when it was first sent"))
             };
         }
+
         if let Some(Bus { former, .. }) = snapshot.body.bus() {
             self.noted.extend(former.iter().map(|noted| (noted.incarnation.0, noted.recorded)));
         }
         let (samples, others) = contents(&snapshot.body);
+
         let sent = SentMessage {
             at,
             payload: payload.clone(),
@@ -163,6 +166,7 @@ impl History {
             is_crash_report: snapshot.header.successor.is_some(),
             is_over: is_over(&snapshot.body),
         };
+
         self.messages.insert(name, sent);
         Ok((name, true))
     }

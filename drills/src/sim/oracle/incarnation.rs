@@ -115,13 +115,16 @@ impl Incarnation {
             self.closed = (attempted, stats.status.intake.samples);
             self.unwritten.append(&mut self.open);
         }
+
         let before = self.stats.take();
         count_branches(k, before.as_ref(), &stats);
         let at_once_before = before.as_ref().map_or(0, |stats| stats.status.sent_at_once);
+
         for _ in at_once_before..stats.status.sent_at_once {
             k.reach("declared critical, so it went at once");
             self.on_emergency(k, now, true);
         }
+
         let since = *self.first_observed.get_or_insert(now.mono);
         check_share(k, self.number, now.mono.since(since), stats.status.sent_at_once);
         let sent = |stats: &NodeStats| (stats.status.bus.rerouted, stats.status.critical_rerouted);
@@ -133,10 +136,12 @@ impl Incarnation {
         k.reach_n("critical message sent before a backlog", critical - critical_before);
         self.has_rerouted |= stats.status.bus.rerouting;
         self.check_bounds(k, &stats);
+
         if let Some(before) = before {
             self.check_depth(k, &before.status, &stats.status);
             self.check_room(k, &before, &stats);
         }
+
         self.stats = Some(stats);
     }
 
@@ -179,6 +184,7 @@ impl Incarnation {
         let known = bus.published + bus.dropped + bus.refused + bus.coalesced + bus.combined;
         let number = self.number;
         let words = || format!("n{number}: {bus:?}");
+
         if bus.attempted != known + bus.outbox_messages {
             k.fail("messages: attempted = known + held", words);
         } else if bus.published != bus.confirmed + bus.released + bus.unconfirmed {
@@ -238,12 +244,14 @@ fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats)
     let turned = |is: &dyn Fn(&NodeStats) -> bool| is(after) && !before.is_some_and(is);
     let breaker = |state| move |stats: &NodeStats| stats.status.breaker == state;
     let was_closed = before.is_none_or(|b| b.status.breaker == BreakerState::Closed);
+
     let branches = [
         ("breaker closed again", !was_closed && turned(&breaker(BreakerState::Closed))),
         ("breaker open", turned(&breaker(BreakerState::Open))),
         ("breaker half-open", turned(&breaker(BreakerState::HalfOpen))),
         ("only the emergency lane sent", turned(&|stats| stats.status.bus.conservative)),
     ];
+
     for (name, turned) in branches {
         k.reach_n(name, u64::from(turned));
     }

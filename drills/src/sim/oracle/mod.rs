@@ -112,10 +112,12 @@ impl Oracle {
     pub fn compare(&mut self, k: &mut Kernel, cores: &[&ReaderCore], stored: Vec<Vec<Merged>>) {
         let mut together = vec![Merged::default(); self.nodes.len()];
         let is_pair = stored.len() > 1;
+
         if is_pair && self.lost_messages {
             let excuse = "a copy was evicted on one aggregator's confirmation";
             self.nodes.iter_mut().for_each(|node| node.history_mut().excuse_one(excuse));
         }
+
         for (which, (mut stored, core)) in stored.into_iter().zip(cores).enumerate() {
             for (number, (merged, node)) in stored.iter_mut().zip(&self.nodes).enumerate() {
                 if let Some(known) = self.readers[which].merged_of_expired(number, node) {
@@ -125,6 +127,7 @@ impl Oracle {
             self.compare_one(k, which, core, &stored);
             together.iter_mut().zip(&stored).for_each(|(all, one)| all.unite(one));
         }
+
         for (number, all) in together.iter().enumerate().filter(|_| is_pair) {
             let history = self.nodes[number].history_mut();
             history.excuse_two(k.knobs().readers == Readers::OneAndStateless);

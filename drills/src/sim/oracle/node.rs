@@ -66,24 +66,29 @@ impl NodeOracle {
         history.unkept_count += unkept.count;
         history.unkept.extend(unkept.samples);
         let is_cut = end == End::PowerCut;
+
         if is_cut && spool != Spooling::Off {
             // Notes are not synced, so they may be gone.
             history.on_notes_lost();
         }
+
         if status.bus.released > 0 {
             history.excuse = Some("a copy was evicted without a confirmation");
         }
         let holds = status.bus.outbox_messages + status.bus.unconfirmed > 0;
         k.reach_n("ended while holding", u64::from(holds));
+
         let survives = match (spool, end) {
             (Spooling::Off, _) => false,
             (Spooling::Unsynced, End::PowerCut) => !holds,
             (Spooling::Synced | Spooling::Unsynced, _) => status.spool.durable,
         };
+
         if holds && !survives {
             history.excuse = Some("nothing kept what the node held when it ended");
             history.on_notes_lost();
         }
+
         // Without a place for notes, as on a disk that was full before the first one, a node
         // answers without them and reports that.
         let has_note = answered.is_some_and(|(incarnation, _)| noted == Some(incarnation));
@@ -94,6 +99,7 @@ impl NodeOracle {
             history.on_killed(answered);
             k.reach_n("killed without a spool file", u64::from(!status.spool.durable));
         }
+
         Some(holds && has_spool)
     }
 }

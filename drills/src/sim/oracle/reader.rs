@@ -121,10 +121,12 @@ impl ReaderOracle {
                 return k.fail("a confirmation can be read", what);
             }
         };
+
         let spans = |confirmed: &ConfirmedIncarnation| {
             let incarnation = confirmed.incarnation.0;
             confirmed.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
         };
+
         let confirmed: Vec<_> = confirmation.incarnations.iter().flat_map(spans).collect();
         let behind = if confirmation.behind { ", behind" } else { "" };
         let who = self.who;
@@ -147,6 +149,7 @@ impl ReaderOracle {
                 k.fail("no sample is merged twice", || format!("n{number}: {what}"));
             }
         }
+
         let ahead = self.reading_missing(core, merged, nodes);
         self.readings.truncate(self.mark.readings);
         if let Some(what) = ahead {

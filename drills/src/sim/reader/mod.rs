@@ -126,19 +126,23 @@ impl LaneReader {
         let who = self.who();
         self.machine.begin(rooms.k.now());
         let now = self.clock(rooms.k);
+
         let (core, restored) = match ReaderCore::begin(&mut self.store, now) {
             Ok(begun) => begun,
             Err(what) => return rooms.k.fail("a checkpoint can be read", || what),
         };
+
         if restored {
             rooms.k.reach("restored from a checkpoint");
         }
         rooms.k.trace(|| format!("{who}: begins, restored: {restored}"));
+
         for lane in Lane::ALL {
             let (read, stream) = core.position(lane);
             let next = if stream.is_some() { read + 1 } else { 1 };
             self.cursors[lane as usize] = Cursor { next, stream, ..Cursor::default() };
         }
+
         self.turns = Turns::default();
         (self.checkpoint_at, self.leaves) = (Mono(0), None);
         self.check_restored(rooms, &core);
@@ -179,11 +183,13 @@ impl LaneReader {
         if is_up || *event == BusEvent::Disconnected {
             self.cursors.iter_mut().for_each(Cursor::close);
         }
+
         if is_up {
             for lane in Lane::ALL {
                 rooms.net.request(rooms.k, self.who(), Request::StreamInfo { lane });
             }
         }
+
         self.settle(rooms);
     }
 
@@ -215,6 +221,7 @@ impl LaneReader {
             }
             Response::Publish(_) | Response::Confirmation { .. } => {}
         }
+
         self.settle(rooms);
     }
 
@@ -227,12 +234,14 @@ impl LaneReader {
         let Some(core) = &mut self.core else { return };
         let cursor = &mut self.cursors[lane as usize];
         let remade = cursor.stream.is_some_and(|known| known != stream);
+
         if remade || last + 1 < cursor.next {
             rooms.k.reach("stream reset");
             rooms.oracle.reader(self.which).0.on_reset();
             core.on_reset(lane, last);
             cursor.next = 1;
         }
+
         cursor.close();
         (cursor.stream, cursor.is_open) = (Some(stream), true);
         core.on_positioned(lane, first, last, stream);
@@ -268,6 +277,7 @@ impl LaneReader {
             return;
         }
         cursor.next = number + 1;
+
         let delivered = Delivered {
             lane,
             at: Some(at),
@@ -277,6 +287,7 @@ impl LaneReader {
             subject: message.publish.subject.clone(),
             payload: message.publish.payload.clone(),
         };
+
         let read = core.on_message(now, &delivered);
         rooms.k.trace(|| format!("{who}: reads {} at {number}", message.publish.message_id));
         if let Err(what) = read {
@@ -314,10 +325,12 @@ impl LaneReader {
         let Some(core) = self.core.as_mut().filter(|_| self.writing.is_none()) else { return };
         let Some(changes) = core.take_changes(now.wall) else { return };
         let confirmations = ReaderCore::confirmations(&changes, now.mono);
+
         if self.is_stateless {
             self.checkpoint_at = now.mono.plus(CHECKPOINT_EVERY);
             return self.confirm(rooms, confirmations);
         }
+
         let mark = rooms.oracle.reader(self.which).0.mark();
         self.writing = Some(Writing { changes, confirmations, mark });
         let longest = rooms.k.knobs().checkpoint.1.max(MILLISECOND);
@@ -333,6 +346,7 @@ impl LaneReader {
         }
         let Some(writing) = self.writing.take() else { return };
         let now = self.clock(rooms.k);
+
         let pause = if self.machine.is_disk_full() {
             rooms.k.reach("checkpoint failed");
             if let Some(core) = &mut self.core {
@@ -344,11 +358,14 @@ impl LaneReader {
             self.confirm(rooms, confirmations);
             duration(rooms.k.knobs().checkpoint.0)
         };
+
         self.checkpoint_at = now.mono.plus(pause);
+
         if self.leaves.is_some() {
             // On exit it writes what is left, regardless of the checkpoint interval.
             self.begin_checkpoint(rooms);
         }
+
         self.settle(rooms);
     }
 
@@ -363,6 +380,7 @@ impl LaneReader {
         let declares = rooms.k.knobs().declares;
         let terms = |core: &ReaderCore| core.common_terms(declares);
         let common = self.core.as_ref().map(terms).unwrap_or_default();
+
         for confirmation in confirmations {
             let payload = Bytes::from(confirmation.encode(now, &common));
             let number =

@@ -55,10 +55,12 @@ impl World {
             if self.kernel.is_broken() || holding.is_empty() {
                 return;
             }
+
             if life == LIVES_MAX {
                 let words = format!("{holding:?} hold something still");
                 return self.kernel.fail("a healed mesh is rid of what it held", || words);
             }
+
             for number in holding {
                 self.begin(Who::Node(number));
             }
@@ -103,15 +105,19 @@ impl World {
             let shown = stats.map(|s| (s.status.connected, s.status.breaker, &s.status.bus));
             format!("{}: {shown:?}", node.name())
         };
+
         let nodes: Vec<String> = self.oracle.nodes().iter().map(node).collect();
+
         let positions = |lane| -> Vec<_> {
             let cores = self.readers.iter().map(|reader| reader.core());
             cores.map(|core| core.map(|core| core.position(lane))).collect()
         };
+
         let lanes = Lane::ALL.map(|lane| {
             let stream = self.broker.stream(lane);
             format!("{lane:?} {}/{} {:?}", stream.id, stream.last, positions(lane))
         });
+
         format!("{} {}", nodes.join("; "), lanes.join("; "))
     }
 
@@ -134,12 +140,14 @@ impl World {
                 Err(what) => return self.kernel.fail("a checkpoint can be read", || what),
             }
         }
+
         for reader in &self.readers {
             let Some(core) = reader.core() else { continue };
             let (duplicates, late) = core.counts(reader.clock(&self.kernel).wall);
             self.kernel.reach_n("duplicate rejected by the ledger", duplicates);
             self.kernel.reach_n("late sample", late);
         }
+
         let cores: Vec<_> = self.readers.iter().filter_map(|reader| reader.core()).collect();
         self.oracle.compare(&mut self.kernel, &cores, stored);
     }

@@ -45,6 +45,7 @@ impl World {
         let nodes = names.iter().enumerate().map(node).collect();
         let aggregators =
             (0..readers).map(|which| LaneReader::new(which, knobs, &mut rng)).collect();
+
         let mut world = Self {
             steps: plan.steps.iter().map(|step| (step.at, step.act)).collect(),
             network: Network::new(count, readers),
@@ -55,6 +56,7 @@ impl World {
             kernel: Kernel::new(knobs.clone(), rng, traces),
             is_over: false,
         };
+
         match knobs.readers {
             Readers::One => {}
             Readers::Two => world.kernel.reach("two aggregators"),
@@ -62,6 +64,7 @@ impl World {
                 world.kernel.reach("a stateless aggregator beside one with a store");
             }
         }
+
         world.kernel.trace(|| format!("{knobs:?}"));
         world.everyone().into_iter().for_each(|who| world.begin(who));
         world
@@ -226,6 +229,7 @@ impl World {
         let (_, act) = self.steps[number];
         self.kernel.trace(|| format!("step {number}: {act}"));
         self.kernel.reach(act.name());
+
         match act {
             Act::Load { node, samples, packed } => {
                 self.at_node(node, |node, rooms| node.load(rooms, (samples, packed)));
@@ -421,16 +425,19 @@ impl World {
         self.broker.lose_acks(0);
         self.broker.delay_confirmations(0);
         self.start_broker(Crash::Kill);
+
         for who in self.everyone() {
             self.network.set_slowness(who, 0);
             self.machine(who).set_disk_full(false);
             self.unblock(who);
             self.resume(who);
         }
+
         if self.broker.server() == Server::Stalled {
             self.resume_broker();
         }
         self.nodes.iter_mut().for_each(|node| node.set_jammed(false));
+
         for who in self.everyone() {
             if !self.machine(who).is_alive() {
                 self.begin(who);

@@ -128,6 +128,7 @@ impl Half {
             Some(leaf) => leaf,
             None => self.grow(index),
         };
+
         let seq = self.seq.load(Relaxed);
         self.seq.store(seq.wrapping_add(1), Relaxed);
         fence(Release);
@@ -186,6 +187,7 @@ impl Half {
             return None;
         }
         let mut grown = Vec::new();
+
         for (number, leaf) in self.leaves() {
             for (at, (count, taken)) in leaf.counts.iter().zip(&leaf.taken).enumerate() {
                 let more = count.load(Relaxed).wrapping_sub(taken.load(Relaxed));
@@ -194,6 +196,7 @@ impl Half {
                 }
             }
         }
+
         let reading = Reading {
             seq,
             sum: [self.sum_ns.load(Relaxed), self.sum_carry.load(Relaxed)],
@@ -202,6 +205,7 @@ impl Half {
             clamped: self.clamped.load(Relaxed),
             grown,
         };
+
         fence(Acquire);
         (self.seq.load(Relaxed) == seq).then_some(reading)
     }

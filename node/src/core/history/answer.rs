@@ -104,10 +104,12 @@ impl Answering {
         }
         let begin = self.request.slot_of(record.end);
         let slot = self.slots.entry(begin).or_default();
+
         // Each interval has one bus report, and the message that carries it stands for its length.
         if snapshot.body.bus().is_some() {
             slot.covered_ns = slot.covered_ns.saturating_add(record.length_ns);
         }
+
         match &self.request.of {
             HistoryOf::Latency { operation, labels } => {
                 if let Some(latency) = snapshot.body.latency() {
@@ -148,6 +150,7 @@ impl Answering {
         let bytes_max = bytes_max.min(HISTORY_RESPONSE_BYTES_MAX);
         let mut bytes = SLOT_BYTES;
         let mut slots = Vec::new();
+
         for (begin, slot) in self.slots.into_iter().rev() {
             let slot = slot.finish(begin);
             bytes += bytes_of(&slot);
@@ -157,6 +160,7 @@ impl Answering {
             }
             slots.push(slot);
         }
+
         HistoryResponse {
             number: self.request.number,
             from,

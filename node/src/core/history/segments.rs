@@ -122,20 +122,24 @@ impl Segments {
             (0..self.0.len()).filter(|place| is_wanted(self.0[*place].ends)).collect();
         places.sort_by_key(|place| std::cmp::Reverse(self.0[*place].ends.1));
         let mut bytes = if open.is_some_and(is_wanted) { HISTORY_READ_BYTES / 2 } else { 0 };
+
         for taken in 0..places.len() {
             let segment = &self.0[places[taken]];
             // Everything that ended since then is in the segments taken so far.
             let from = after(segment.ends.1, *step_ns).max(earliest);
             let is_full = bytes >= HISTORY_READ_BYTES || taken == HISTORY_READ_SEGMENTS_MAX;
+
             if is_full && from < range.end {
                 places.truncate(taken);
                 return Some(Plan { range: from..range.end, places });
             }
+
             if taken == HISTORY_READ_SEGMENTS_MAX {
                 return None;
             }
             bytes = bytes.saturating_add(segment.bytes);
         }
+
         Some(Plan { range: earliest..range.end, places })
     }
 }

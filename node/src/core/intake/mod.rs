@@ -98,6 +98,7 @@ impl Intake {
             return self.reject(Reject::Truncated, datagram);
         }
         let mut rest = datagram;
+
         if rest.starts_with(Sequence::PREFIX) {
             let line = take_until(b'\n', &mut rest);
             match self.on_sequence(trimmed(line)) {
@@ -106,12 +107,14 @@ impl Intake {
                 Err(reason) => self.reject(reason, line),
             }
         }
+
         while !rest.is_empty() {
             let line = take_until(b'\n', &mut rest);
             if !line.is_empty() {
                 self.on_line(now, trimmed(line));
             }
         }
+
         self.recorder.set_source(None);
     }
 

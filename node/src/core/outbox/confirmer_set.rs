@@ -45,6 +45,7 @@ impl ConfirmerTable {
         let known = self.0.iter().position(|(known, _)| known.as_ref() == name);
         let silent = || (0..self.0.len()).min_by_key(|place| self.0[*place].1);
         let entry = (name.cloned(), now);
+
         match known.or_else(|| silent().filter(|_| is_full)) {
             Some(place) => {
                 self.0[place] = entry;

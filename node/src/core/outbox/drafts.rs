@@ -87,6 +87,7 @@ impl Drafts {
         let is_immediate = draft.priority == Priority::Immediate;
         let overtakes = is_immediate || is_behind && self.overtakes(&draft);
         let lane = if overtakes { Lane::Emergency } else { Lane::Normal };
+
         if draft.last && self.final_message.is_none() {
             self.final_message = Some((lane, draft));
         } else if let Err(draft) = self.try_enqueue(lane, draft, sealed) {
@@ -116,6 +117,7 @@ impl Drafts {
             let has_waited = draft.priority == Priority::High && age > BEHIND_AFTER;
             has_waited || draft.kind == SnapshotKind::Latency && age > BREACH_URGENT_FOR
         };
+
         let is_urgent = |draft: &Draft| draft.is_urgent() && !is_past(draft);
         while let Some(urgent) = self.normal.take_first(is_urgent) {
             self.emergency.push(urgent);
@@ -147,10 +149,12 @@ impl Drafts {
 
         let held = self.bytes() + sealed.load.bytes;
         let has_entry = self.messages() + sealed.messages < OUTBOX_ENTRIES_MAX;
+
         if has_entry && held + draft.bytes() <= bytes_max {
             self.queue(lane).push(draft);
             return Ok(());
         }
+
         let room = bytes_max.saturating_sub(held - self.normal.amount().bytes);
         let fewer = self.normal.try_join_newest(draft, room, &mut self.ids)?;
         self.coalesced += fewer;

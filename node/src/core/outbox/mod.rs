@@ -285,11 +285,13 @@ impl Outbox {
     pub fn on_deadline(&mut self, now: Mono) {
         self.now = self.now.max(now);
         let wait = self.window.acknowledgement_wait();
+
         for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now, wait)].concat() {
             if !self.connected {
                 self.release(ticket, Event::OverdueOffline);
                 continue;
             }
+
             if let Some(sent) = self.in_flight.get(ticket).and_then(OutgoingMessage::departure) {
                 self.window.on_overdue(now, sent);
             }
@@ -299,6 +301,7 @@ impl Outbox {
         self.in_flight.end_rests(now);
         self.dead_letters.on_deadline(now);
         self.unconfirmed.on_deadline(now);
+
         while let Some(ticket) = self.unconfirmed.expire(now) {
             self.breaker.on_released(ticket);
             self.stats.released += 1;
@@ -339,19 +342,23 @@ impl Outbox {
     ) -> Option<Publish> {
         let is_empty = self.in_flight.unanswered() + self.unconfirmed.in_flight() == 0;
         self.window.on_load(now, is_empty);
+
         while self.may_send(now) {
             if let Some(ticket) = self.in_flight.ready() {
                 return self.send(now, ticket);
             }
 
             let (lane, candidate) = self.next_candidate(now)?;
+
             let (lane, draft) = match candidate {
                 Candidate::Retry(ticket) => return self.send(now, ticket),
                 Candidate::Resend(ticket) => return self.resend(now, ticket),
                 Candidate::Draft => (lane, self.pop_interval(lane)?),
                 Candidate::Final => self.drafts.take_final()?,
             };
+
             let enqueued = draft.enqueued;
+
             if lane == Lane::Emergency {
                 let is_immediate = draft.priority == Priority::Immediate;
                 self.sent_at_once += u64::from(is_immediate);
@@ -363,6 +370,7 @@ impl Outbox {
             self.next_seq = Seq(self.next_seq.0 + 1);
             self.in_flight.add_sealed(message, enqueued, self.spooled);
         }
+
         None
     }
 
@@ -413,10 +421,12 @@ impl Outbox {
                 self.was_window_full = true;
                 return None;
             }
+
             match self.tokens.try_take(now, critical) {
                 Ok(()) => return Some((Lane::Emergency, candidate)),
                 Err(at) => self.token_at = Some(at),
             }
+
             let first_time =
                 matches!(candidate, Candidate::Draft) && self.drafts.mark_rate_limited();
             self.stats.rate_limited += u64::from(first_time);
@@ -519,6 +529,7 @@ impl Outbox {
         }
         let Amount { messages, bytes, .. } = self.in_flight.amount();
         let upcoming = UpcomingCopies { messages, bytes };
+
         while self.drafts.is_waiting() && self.unconfirmed.is_full(upcoming) {
             let until = if self.leaving { Mono(u64::MAX) } else { now };
             let Some(ticket) = self.unconfirmed.evict_oldest(until) else {
@@ -528,6 +539,7 @@ impl Outbox {
             self.breaker.on_released(ticket);
             self.stats.released += 1;
         }
+
         true
     }
 
@@ -589,6 +601,7 @@ impl Outbox {
         if reason.may_pass() {
             self.resume_at = Some(now.plus(RETRY_PAUSE));
         }
+
         let rests_until = now.plus(match reason {
             DeadLetterReason::NoStream => self.next_stream_rest(),
             _ => self.breaker_open,
@@ -596,6 +609,7 @@ impl Outbox {
 
         let refused = Event::Refused { at: now, every: self.refusal_every, rests_until };
         let was_in_flight = self.in_flight.on(ticket, refused);
+
         if was_in_flight || self.unconfirmed.on_answered(ticket) {
             match reason.may_pass() {
                 true => self.breaker.on_failure(ticket, rests_until),
@@ -605,10 +619,12 @@ impl Outbox {
 
         let refusals = self.in_flight.get(ticket).map_or(0, |sent| sent.refusals);
         let is_final = refusals >= REFUSALS_MAX || !reason.may_pass();
+
         // A copy that an aggregator has yet to confirm is never given up.
         if was_in_flight && is_final && self.dead_letters.try_add(ticket, reason) {
             self.in_flight.on(ticket, Event::LetterMade);
         }
+
         None
     }
 
@@ -705,10 +721,12 @@ impl Outbox {
         }
         let departure = self.in_flight.get(ticket).and_then(OutgoingMessage::departure);
         let sent = self.remove(ticket)?;
+
         if let Some(departure) = departure {
             let was_full = std::mem::take(&mut self.was_window_full);
             self.window.on_acknowledged(now, departure, sent.message.payload.len(), was_full);
         }
+
         self.breaker.on_success(ticket);
         self.stream_rest = NO_STREAM_REST;
         self.stats.published += 1;
@@ -737,6 +755,7 @@ impl Outbox {
             let sent = self.newest_sent.get(&confirmed.incarnation);
             sent.is_some_and(|sent| confirmed.newest() > Some(*sent))
         };
+
         if confirmation.incarnations.iter().any(forged) {
             return Err(ForgedConfirmation);
         }
@@ -761,6 +780,7 @@ impl Outbox {
             self.breaker.on_released(ticket);
             self.stats.confirmed += 1;
         }
+
         Ok(())
     }
 
@@ -786,6 +806,7 @@ impl Outbox {
     pub fn stats(&self) -> Bus {
         let load = self.drafts.load(self.now, self.load_of(self.in_flight.amount()));
         let pressure = &self.drafts.pressure;
+
         Bus {
             dropped: self.drafts.dropped,
             coalesced: self.drafts.coalesced,

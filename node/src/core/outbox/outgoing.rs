@@ -354,6 +354,7 @@ pub(super) mod tests {
         let letter_refused = || Event::LetterRefused { rests_until: REST };
         let lettered = || vec![sent(), refused(0), Event::LetterMade];
         let and = |events: Vec<Event>, more: &[Event]| [&events[..], more].concat();
+
         let rows = [
             (spooled(), vec![], "unspooled"),
             (ready(), vec![], "ready"),
@@ -384,6 +385,7 @@ pub(super) mod tests {
             (adopted(), vec![sent(), Event::IdTaken], "in flight"),
             (ready(), and(lettered(), &[Event::RestEnded, Event::Connected]), "awaits letter"),
         ];
+
         for (message, events, state) in rows {
             assert_eq!(name(after(message, &events).state), state, "{events:?}");
         }

@@ -277,17 +277,21 @@ impl Queue {
     fn intervals(&self) -> Vec<Vec<usize>> {
         let mut intervals: Vec<Vec<usize>> = Vec::new();
         let mut newest = None;
+
         for (index, Entry { draft, .. }) in self.drafts.iter().enumerate() {
             if !draft.is_latency() {
                 continue;
             }
             let span = Some((draft.start, draft.length_ns));
+
             match intervals.last_mut().filter(|_| newest == span) {
                 Some(interval) => interval.push(index),
                 None => intervals.push(vec![index]),
             }
+
             newest = span;
         }
+
         intervals
     }
 

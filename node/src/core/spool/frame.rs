@@ -97,10 +97,12 @@ impl<'a> BatchReader<'a> {
         if frame[..4] != BATCH_MARK {
             return None;
         }
+
         if body.len() > self.checks_left {
             self.gave_up = true;
             return None;
         }
+
         self.checks_left -= body.len();
         if crc(&[&frame[4..8], body]) != stated {
             return None;

@@ -58,11 +58,13 @@ impl Notes {
             return None;
         }
         let number = |bytes: &[u8]| bytes.first_chunk().map(|n| u64::from_be_bytes(*n));
+
         let read = |note: &[u8]| {
             let (incarnation, recorded) = (Incarnation(number(note)?), number(&note[8..])?);
             let is_one = incarnation.0 > 0 && recorded <= COUNT_MAX;
             is_one.then_some(NotedIncarnation { incarnation, recorded })
         };
+
         let mut notes = notes.chunks_exact(NOTE_BYTES).map_while(read);
         Some(Self { own: notes.next()?, orphans: notes.collect() })
     }

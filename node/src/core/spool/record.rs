@@ -150,6 +150,7 @@ where
                 }
                 read.push(entry);
             }
+
             Ok(read)
         }
     }
@@ -213,11 +214,13 @@ impl<'a> SealedRecord<'a> {
         let Snapshot { header, body } =
             wire::decode(&subject, self.payload).map_err(|error| error.to_string())?;
         let key = (header.incarnation.0, header.seq.0);
+
         if key != (self.run, self.seq) || body.samples() != self.samples {
             return Err(
                 "the number or the samples of a message differ from its snapshot".to_owned()
             );
         }
+
         Ok(SealedMessage {
             incarnation: header.incarnation,
             seq: header.seq,

@@ -105,9 +105,11 @@ pub fn recover(
         Err(HeadFault::Newer(version)) => return Err(UnusableFile::Newer(version)),
         Err(HeadFault::Damaged(what)) => return Err(damaged(what)),
     };
+
     let other_boot = check_head(head, own, boot)?;
     let mut fold = Fold::default();
     let mut reader = BatchReader::new(rest);
+
     while reader.left() > 0 {
         let at = bytes.len() - reader.left();
         match reader.batch().map(|body| fold.apply(body, own, now)) {
@@ -124,6 +126,7 @@ pub fn recover(
             }
         }
     }
+
     if other_boot {
         fold.on_gap("the file was not synced before the machine rebooted".to_owned());
     }
@@ -173,12 +176,14 @@ impl Fold {
         if !fits {
             return Err("it has more entries than a node writes".to_owned());
         }
+
         for draft in &batch.drafts {
             match draft.read(own, now) {
                 Ok(read) => drop(self.drafts.insert(draft.id, read)),
                 Err(what) => self.on_unreadable(Entry::Draft(draft.id), draft.samples, what),
             }
         }
+
         for sealed in &batch.sealed {
             match sealed.read(own) {
                 Ok(read) => drop(self.sealed.insert(read.key(), read)),
@@ -187,14 +192,17 @@ impl Fold {
                 }
             }
         }
+
         for id in batch.drafts_gone {
             self.drafts.remove(&id);
             self.uncertain.remove(&Entry::Draft(id));
         }
+
         for (incarnation, seq) in batch.sealed_gone {
             self.sealed.remove(&(Incarnation(incarnation), Seq(seq)));
             self.uncertain.remove(&Entry::Sealed(incarnation, seq));
         }
+
         for record in batch.runs {
             self.incarnations.insert(Incarnation(record.run), record.read());
         }
@@ -228,6 +236,7 @@ impl Fold {
         let mut drafts: Vec<(Lane, Draft)> = self.drafts.into_values().collect();
         drafts.sort_by_key(|(_, draft)| draft.start);
         let uncertain_incarnations = self.incarnations.iter().filter(|(_, state)| state.is_none());
+
         RecoveredMessages {
             drafts,
             sealed: self.sealed.into_values().collect(),
@@ -292,12 +301,14 @@ impl RecoveredMessages {
         let mut expired = ExpiredMessages::default();
         // A clock that jumped by years makes nothing old.
         let is_old = |age: Duration| age > age_max && age < CLOCK_LEAP_MAX;
+
         self.sealed.retain(|sealed| {
             let keep = !is_old(now.since(sealed.sealed_at));
             expired.sealed_messages += u64::from(!keep);
             expired.sealed_samples += if keep { 0 } else { sealed.samples };
             keep
         });
+
         self.drafts.retain(|(_, draft)| {
             let end = draft.start.plus(Duration::from_nanos(draft.length_ns));
             let keep = !is_old(now.since(end));
@@ -307,6 +318,7 @@ impl RecoveredMessages {
             expired.draft_events += if keep { 0 } else { draft.events() };
             keep
         });
+
         expired
     }
 

@@ -63,18 +63,22 @@ impl Client {
             Err(error) if is_passing(error.kind()) => return Ok(()),
             Err(_) => return Err(Ended::Gone),
         };
+
         taken.bytes += bytes;
         self.buffer.extend_from_slice(&chunk[..bytes]);
         let mut at = 0;
+
         while let Some(body) = next_body(&self.buffer[at..], &mut on_frame)? {
             at += PREFIX_BYTES + body.len();
             taken.datagrams += 1;
             on_frame(decode(body)).ok_or(Ended::Rejected)?;
         }
+
         if at > 0 {
             // Made anew, since what was read leaves its memory behind: idle clients take none.
             self.buffer = self.buffer[at..].to_vec();
         }
+
         Ok(())
     }
 }

@@ -128,6 +128,7 @@ impl Frames {
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
         let Some(open) = self.0.as_mut().filter(|open| open.is_reading()) else { return taken };
+
         // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
         for _look in 0..POLLS_PER_WAKE {
             let ready = open.ready_now();
@@ -136,6 +137,7 @@ impl Frames {
             if open.is_empty || is_enough || !open.is_reading() {
                 break;
             }
+
             for number in ready {
                 match number {
                     LISTENER => open.accept(),
@@ -143,6 +145,7 @@ impl Frames {
                 }
             }
         }
+
         taken
     }
 
@@ -189,6 +192,7 @@ impl Open {
         let listener = UnixListener::from(socket);
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+
         Ok(Self {
             listener,
             file: Some(file),
@@ -233,6 +237,7 @@ impl Open {
             // That of a client which is already gone.
             Err(_) => return,
         };
+
         if !self.is_admitted(&stream) {
             return self.ended.push("not_allowed");
         }
@@ -241,6 +246,7 @@ impl Open {
         }
         let Ok(client) = Client::new(stream) else { return };
         let event = EpollEvent::new(EpollFlags::EPOLLIN, self.next);
+
         if self.ready.get_ref().0.add(&client.stream, event).is_ok() {
             self.clients.insert(self.next, client);
             self.next += 1;
@@ -270,19 +276,23 @@ impl Open {
     ) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let before = client.buffered();
+
         let read = client.read(taken, |frame| {
             let (seq, note) = on_frame(frame)?;
             self.answers.push(note, Answer { client: number, seq });
             Some(())
         });
+
         self.buffered = self.buffered - before + client.buffered();
         let is_full = self.buffered > FRAME_BUFFERS_BYTES_MAX;
+
         let reason = match read {
             Ok(()) if !is_full => return,
             Ok(()) => Some("buffers_full"),
             Err(Ended::Rejected) => None,
             Err(Ended::Gone) => (client.buffered() > 0).then_some("truncated"),
         };
+
         self.ended.extend(reason);
         self.end(number);
     }
@@ -307,6 +317,7 @@ impl Open {
         for Answer { client, seq } in self.answers.drain_noted(noted) {
             by_client.entry(client).or_default().extend(seq.0.to_be_bytes());
         }
+
         for (number, bytes) in by_client {
             let Some(client) = self.clients.get_mut(&number) else { continue };
             let is_written = client.answer(&bytes);

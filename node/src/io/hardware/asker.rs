@@ -79,16 +79,19 @@ impl<A: Clone + Send + 'static> Asker<A> {
         let is_free = |path: &&PathBuf| !self.left_behind.contains_key(*path);
         let mut open: Vec<PathBuf> = paths.iter().filter(is_free).cloned().collect();
         let mut answers = BTreeMap::new();
+
         while !open.is_empty() && self.left_behind.len() < SENSORS_HANGING_MAX {
             let answered = self.ask_in_turn(now, &open, &mut answers);
             // What hangs is left to its thread, and the rest to another.
             open.drain(..(answered + 1).min(open.len()));
         }
+
         for path in paths {
             if let Some((_, latest)) = self.latest.get(path) {
                 answers.entry(path.clone()).or_insert_with(|| latest.clone());
             }
         }
+
         self.note_hanging(paths.iter().filter(|path| !answers.contains_key(*path)));
         answers
     }
@@ -111,6 +114,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
         if worker.questions.send(open.to_vec()).is_err() {
             return open.len();
         }
+
         for (answered, path) in open.iter().enumerate() {
             let Ok(Answer { answer, .. }) = worker.answers.recv_timeout(self.wait) else {
                 self.left_behind.insert(path.clone(), worker.answers);
@@ -119,6 +123,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
             self.latest.insert(path.clone(), (now, answer.clone()));
             answers.insert(path.clone(), answer);
         }
+
         self.worker = Some(worker);
         open.len()
     }
@@ -154,6 +159,7 @@ fn started<A: Send + 'static>(query: Query<A>) -> Option<Worker<A>> {
     let (answered, answers) = mpsc::channel();
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
+
     let answer_all = move || {
         for path in asked.iter().flatten() {
             if is_wanted.strong_count() == 0 {
@@ -165,6 +171,7 @@ fn started<A: Send + 'static>(query: Query<A>) -> Option<Worker<A>> {
             }
         }
     };
+
     let thread = thread::Builder::new().name("hw-asker".to_owned()).spawn(answer_all);
     thread.ok().map(|_| Worker { questions, answers, _wanted: wanted })
 }

@@ -51,19 +51,24 @@ impl Blocks {
         if self.relist.is_due(now) {
             self.whole.clear();
         }
+
         let table = match self.counters.read(space) {
             Ok(table) => table,
             Err(why) => return absent(why, gather),
         };
+
         let (root, whole) = (&self.root, &mut self.whole);
+
         let devices = devices(table).filter(|(name, _)| match whole.get(name) {
             Some(whole) => *whole,
             None => *whole.entry(name.clone()).or_insert(is_whole(root, name)),
         });
+
         let devices = gather.named(List::BlockDevices, devices, BLOCK_DEVICES_MAX);
         if devices.is_empty() {
             return absent(MissingReading::unsupported("no_device"), gather);
         }
+
         for (name, counters) in devices {
             let Some(labels) = gather.labels(&[("device", &name)]) else { continue };
             for ((sensor, _, unit), counter) in COLUMNS.iter().zip(counters) {

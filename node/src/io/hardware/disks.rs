@@ -64,27 +64,33 @@ impl Disks {
 
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) {
         gather.leave_out(List::FileSystems, 0);
+
         let mounts = match self.mounts(gather) {
             Ok(mounts) => mounts,
             Err(why) => return absent(why, gather),
         };
+
         root::release(&mut self.space);
         if mounts.is_empty() {
             return absent(MissingReading::unsupported("no_device"), gather);
         }
+
         let mounts = mounts.into_iter().map(|mount| {
             let shown = mount.path.to_string_lossy().into_owned();
             (shown, mount)
         });
+
         let mounts = gather.named(List::FileSystems, mounts, DISKS_MAX);
 
         let answers = self.ask(now, mounts.iter().map(|(_, mount)| mount));
         gather.leave_out(List::FileSystems, self.asker.hanging());
+
         for (shown, mount) in &mounts {
             let Some(labels) = gather.labels(&[("mount", shown)]) else { continue };
             let is_read_only = f64::from(u8::from(mount.is_read_only));
             gather.put_of(&DISK_READ_ONLY, &labels, Ok(is_read_only));
             let given = answers.get(&self.root.below(&mount.path)).unwrap_or(&Err(HANGS));
+
             for (sensor, figure) in FIGURES {
                 let raw = given.as_ref().map_err(|why| *why).and_then(figure);
                 gather.put_of(sensor, &labels, raw);

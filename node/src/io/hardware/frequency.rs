@@ -179,6 +179,7 @@ fn core_mhz(table: impl BufRead) -> BTreeMap<usize, f64> {
     let mut core: Option<usize> = None;
     let mut line = Vec::new();
     let mut table = table.take(SENSOR_TABLE_BYTES_MAX as u64);
+
     while table.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
         let text = str::from_utf8(&line).unwrap_or_default();
         match text.split_once(':').map(|(key, value)| (key.trim_end(), value.trim())) {
@@ -189,8 +190,10 @@ fn core_mhz(table: impl BufRead) -> BTreeMap<usize, f64> {
             }
             _ => {}
         }
+
         line.clear();
     }
+
     clocks
 }
 

@@ -46,15 +46,18 @@ impl HostLoop {
         let mut sampling = Sampling::of("host");
         let mut pace = Pace::new(self.clock, self.every);
         let mut unread = Unread::default();
+
         while pace.rest(lifeline) {
             let now = self.clock.now().mono;
             // Ordered by worth: what is over the bound of one sample is cut at the end.
             let mut gather = Gather::default();
+
             sampling.timed(|| {
                 host.gather_scalars(now, &mut gather);
                 self.slots.iter().for_each(|slot| gather.append(slot.seen_at(now)));
                 host.gather_lists(now, &mut gather);
             });
+
             sampling.gather(&mut gather);
             let sample = gather.finish_sample();
             unread.note(&sample);

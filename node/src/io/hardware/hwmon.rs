@@ -57,6 +57,7 @@ impl Thermometers {
             self.unlisted = self.listed.len().saturating_sub(COMPONENTS_MAX);
             self.listed.truncate(COMPONENTS_MAX);
         }
+
         let inputs: Vec<PathBuf> = self.listed.iter().map(|one| self.root.at(&one.input)).collect();
         let lines = self.asker.ask(now, &inputs);
         gather.leave_out(List::Thermometers, self.unlisted + self.asker.hanging());
@@ -65,6 +66,7 @@ impl Thermometers {
             Some(line) => line.as_ref().map_err(|why| *why).and_then(|line| degrees(line)),
             None => Err(HANGS),
         };
+
         let celsius: Vec<Raw> = inputs.iter().map(read).collect();
         if celsius.contains(&Err(MissingReading::unsupported("not_found"))) {
             self.relist.hurry();
@@ -92,8 +94,10 @@ fn list(root: &Root) -> Vec<Thermometer> {
         let numbers = numbers(root, class, prefix, "").into_iter();
         numbers.map(|number| format!("{class}/{prefix}{number}")).collect::<Vec<_>>()
     };
+
     let chips = folders("sys/class/hwmon", "hwmon");
     let mut listed: Vec<_> = chips.iter().flat_map(|chip| chip_inputs(root, chip)).collect();
+
     if !listed.iter().any(|one| DRIVERS.contains(&one.source.as_str())) {
         let zones = folders("sys/class/thermal", "thermal_zone");
         listed.extend(zones.iter().filter_map(|zone| {
@@ -102,12 +106,14 @@ fn list(root: &Root) -> Vec<Thermometer> {
             Some(Thermometer { source, is_zone: true, component, input })
         }));
     }
+
     listed
 }
 
 fn chip_inputs(root: &Root, chip: &str) -> Vec<Thermometer> {
     let source = root.line(&format!("{chip}/name")).unwrap_or_default();
     let model = root.line(&format!("{chip}/device/model")).ok();
+
     let one = |number: u32| {
         let label = root.line(&format!("{chip}/temp{number}_label")).unwrap_or_default();
         let label = match (label.as_str(), &model) {
@@ -115,11 +121,13 @@ fn chip_inputs(root: &Root, chip: &str) -> Vec<Thermometer> {
             ("", None) => format!(" temp{number}"),
             (label, _) => format!(" {label}"),
         };
+
         let model = model.as_ref().map(|model| format!(" {model}")).unwrap_or_default();
         let component = format!("{source}{label}{model}");
         let input = format!("{chip}/temp{number}_input");
         Thermometer { source: source.clone(), is_zone: false, component, input }
     };
+
     numbers(root, chip, "temp", "_input").into_iter().map(one).collect()
 }
 

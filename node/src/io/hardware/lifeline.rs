@@ -43,20 +43,24 @@ impl Lifeline {
         self.state().threads += 1;
         let counted = Counted(Arc::clone(self));
         let mut task = supervisor.task(name);
+
         let run = move || {
             // Dropped in reverse order: what `body` holds goes before the thread counts as ended.
             let (counted, mut body) = (counted, body);
             let lifeline = &*counted.0;
+
             let mut attempt = || {
                 body(lifeline);
                 lifeline.state().cut
             };
+
             while let Some(pause) = task.run_once(&mut attempt) {
                 if !lifeline.rest(pause) {
                     return;
                 }
             }
         };
+
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         if let Err(error) = thread {
             tracing::error!(%error, thread = name, "hardware thread did not start");

@@ -34,20 +34,24 @@ impl Own {
         if self.system.is_none() {
             self.system = System::new().ok();
         }
+
         let process = self.system.as_mut().and_then(|system| {
             let one = ProcessesToUpdate::Some(&[pid]);
             let seen = system.refresh_processes_specifics(one, true, wanted);
             system.process(pid).filter(|_| seen > 0)
         });
+
         let resident = process.map_or(FAILED, |process| scale::bytes(process.memory()));
         gather.put(&PROCESS_RESIDENT_BYTES, resident);
         let cpu_ms = process.map(Process::accumulated_cpu_time);
         let spent = cpu_ms.map(|cpu_ms| Spent { at: now, cpu_ms });
+
         match (self.spent, spent) {
             (Some(before), Some(spent)) => gather.put(&PROCESS_CPU_RATIO, Ok(share(before, spent))),
             (_, None) => gather.put(&PROCESS_CPU_RATIO, FAILED),
             (None, Some(_)) => {}
         }
+
         self.spent = spent;
     }
 }

@@ -50,6 +50,7 @@ impl ThreadReadings {
     pub(super) fn seen_at(&self, now: Mono) -> Vec<Reading> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let old = |since: Mono| now.since(since) > self.every + SENSOR_STALE_SLACK;
+
         match &*latest {
             Some(latest) if old(latest.taken) => latest.readings.iter().map(aged).collect(),
             Some(latest) => latest.readings.clone(),

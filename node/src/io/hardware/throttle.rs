@@ -89,14 +89,17 @@ impl Counters {
                 self.files.entry(counted).or_insert(Counter { file, ..Counter::default() });
             }
         }
+
         let mut sums: BTreeMap<(&str, &str), Raw> = BTreeMap::new();
         for ((level, package, _), counter) in &mut self.files {
             let sum = sums.entry((level, package)).or_insert(Ok(0.0));
             *sum = sum.and_then(|sum| counter.read(&self.root).map(|total| sum + total as f64));
         }
+
         if sums.is_empty() {
             gather.put(&CPU_THERMAL_THROTTLE_TOTAL, Err(NOT_FOUND));
         }
+
         for ((level, package), sum) in sums {
             let labels = [("level", level), ("package", package)];
             gather.put_with(&CPU_THERMAL_THROTTLE_TOTAL, &labels, sum);

@@ -39,6 +39,7 @@ impl Files {
         directory::make(dir, directory::PRIVATE)?;
         let lock = lock(&dir.join(LOCK))?;
         let mut found = Vec::new();
+
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -47,6 +48,7 @@ impl Files {
                 found.extend(Segment::of_file(name, metadata?.len()));
             }
         }
+
         let segments = Segments::new(found);
         let mut files = Self { dir: dir.to_owned(), _lock: lock, segments, open: None };
         files.close_left()?;
@@ -60,6 +62,7 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             bytes => bytes?,
         };
+
         let Some((records, valid)) = scan(&bytes) else {
             if bytes.len() >= SEGMENT_BEGIN.len() {
                 tracing::warn!(path = %path.display(), "segment of another version quarantined");
@@ -67,6 +70,7 @@ impl Files {
             }
             return fs::remove_file(&path);
         };
+
         let file = open_to_write(&path, &mut OpenOptions::new())?;
         file.set_len(valid as u64)?;
         let ends = records.iter().fold(None, |ends, record| Some(with(ends, record.end)));
@@ -88,12 +92,15 @@ impl Files {
                 empty.insert(OpenSegment { file, bytes, ends: None })
             }
         };
+
         let mut bytes = Vec::with_capacity(record.message.len() + 64);
         record.append_to(&mut bytes);
+
         if let Err(error) = open.file.write_all(&bytes) {
             self.cut_back();
             return Err(error);
         }
+
         open.bytes += bytes.len() as u64;
         open.ends = Some(with(open.ends, record.end));
         Ok(open.bytes)

@@ -136,6 +136,7 @@ fn run(
     answers: &mpsc::Sender<Answer>,
 ) {
     give_way(HISTORY_NICENESS);
+
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Write(record, now) => store.write(&record, now),
@@ -150,6 +151,7 @@ fn run(
             }
         }
     }
+
     // Closed before the other end notices that this thread is gone.
     drop(store);
 }

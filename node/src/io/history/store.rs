@@ -164,16 +164,19 @@ impl Store {
             plan.ok_or("too many segments of one time: the clock jumps")?;
         let mut answering = Answering::new(request, range, &self.identity);
         let mut unread = 0;
+
         if open.is_some_and(|(first, last)| {
             first < answering.range().end && last >= answering.range().start
         }) {
             let before = files.segments.len().checked_sub(1);
             unread += u64::from(!read_into(&mut answering, files, None, before));
         }
+
         for place in places {
             let before = place.checked_sub(1);
             unread += u64::from(!read_into(&mut answering, files, Some(place), before));
         }
+
         let dropped: u64 = self.stats.lock().dropped.values().sum();
         Ok(answering.finish(files.earliest(), dropped + unread, bytes_max))
     }
@@ -194,6 +197,7 @@ fn read_into(
     let Some(first) = records.iter().position(|record| answering.wants(record)) else {
         return true;
     };
+
     if answering.needs_sets() && !take_set(answering, &records[..first]) {
         let former = before.and_then(|place| files.segments.get(place));
         let former = former.and_then(|segment| files.read(Some(segment)).ok());
@@ -201,11 +205,13 @@ fn read_into(
             take_set(answering, &records);
         }
     }
+
     records[first..].iter().for_each(|record| {
         if answering.wants(record) {
             answering.add(record);
         }
     });
+
     true
 }
 

@@ -65,30 +65,36 @@ fn add_points(page: &Page, intake: &IntakeStats) {
 
 pub(super) fn add_otlp(page: &Page, otlp: &OtlpStats) {
     let [metrics, traces] = otlp.malformed;
+
     page.about("OTLP bodies accepted, per signal").by("signal").counters(
         "plimsoll_agent_otlp_bodies_total",
         [("metrics", otlp.metrics), ("traces", otlp.traces)],
     );
+
     page.about("OTLP bodies rejected as malformed, per signal").by("signal").counters(
         "plimsoll_agent_otlp_malformed_bodies_total",
         [("metrics", metrics), ("traces", traces)],
     );
+
     page.about("OTLP data points accepted, per kind; quantiles of summaries become gauges")
         .by("kind")
         .counters(
             "plimsoll_agent_otlp_points_total",
             MetricKind::ALL.map(|kind| (kind.as_str(), otlp.points[kind as usize])),
         );
+
     page.about("OTLP data points not accepted, per outcome").by("outcome").counters(
         "plimsoll_agent_otlp_rejected_points_total",
         [("refused", otlp.points_rejected), ("without_value", otlp.without_value)],
     );
+
     let spans = [
         ("matched", otlp.spans_matched),
         ("unmatched", otlp.spans_unmatched),
         ("repeated", otlp.spans_repeated),
         ("refused", otlp.spans_rejected),
     ];
+
     page.about("Spans, per outcome; only matched spans are recorded as latencies")
         .by("outcome")
         .counters("plimsoll_agent_otlp_spans_total", spans);

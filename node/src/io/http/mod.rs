@@ -43,6 +43,7 @@ impl Pages {
         let (sender, queries) = mpsc::channel(QUERIES_MAX);
         let (address, asked) = (settings.health_address, probes(sender.clone()));
         let health = Server::start_for_probes(address, asked, supervisor).await?;
+
         let server = match settings.address {
             Some(address) => {
                 let routes = routes(sender);
@@ -53,6 +54,7 @@ impl Pages {
             }
             None => None,
         };
+
         Ok(Self { server, health, queries })
     }
 
@@ -110,6 +112,7 @@ fn state(status: &Status, faults: &BrokerFaults) -> (bool, String) {
         let fix = "check the disk of spool.path";
         return (false, format!("spool cannot be written; messages wait: {queued}; {fix}"));
     }
+
     match (status.connected, status.breaker) {
         (true, BreakerState::Closed) => (true, "connected to the broker".to_owned()),
         (true, _) => {

@@ -108,6 +108,7 @@ fn add_process(page: &Page, stats: &AgentStats) {
     page.about("Restarts of tasks and threads that ended or panicked, per task")
         .by("task")
         .counters("plimsoll_agent_task_restarts_total", &stats.task_restarts);
+
     page.about("HTTP requests refused before their route, per listener and reason").counters(
         "plimsoll_agent_requests_refused_total",
         ["listener", "reason"],
@@ -148,14 +149,17 @@ fn add_broker(page: &Page, stats: &AgentStats) {
     page.about("Faults of the connection to the broker, per cause")
         .by("cause")
         .counters("plimsoll_agent_broker_faults_total", faults.counts());
+
     if let Some(advisories) = faults.advisories() {
         page.about("Published advisories about the version of the connected broker")
             .gauge("plimsoll_agent_broker_advisories", advisories);
     }
+
     if let Some(round_trip) = status.bus.round_trip_ns {
         page.about("Latest round-trip time to the broker")
             .gauge("plimsoll_agent_broker_round_trip_seconds", seconds(round_trip));
     }
+
     add_breaker(page, status.breaker);
 }
 
@@ -171,10 +175,12 @@ fn add_breaker(page: &Page, current: BreakerState) {
 fn add_outbox(page: &Page, status: &Status) {
     let bus = &status.bus;
     page.about("Series in the open interval").gauge("plimsoll_agent_series", status.series);
+
     page.about(
         "Messages that the broker has not acknowledged, as they were produced before merging",
     )
     .gauge("plimsoll_agent_outbox_depth", bus.outbox_depth);
+
     page.about("Messages that the broker has not acknowledged, merged")
         .gauge("plimsoll_agent_outbox_messages", bus.outbox_messages);
     page.about("Bytes of messages that the broker has not acknowledged")
@@ -213,6 +219,7 @@ fn add_outcomes(page: &Page, status: &Status) {
         ("released", bus.released),
         ("resent", bus.resent),
     ];
+
     page.about("Messages, per outcome")
         .by("outcome")
         .counters("plimsoll_agent_messages_total", outcomes);
@@ -240,24 +247,30 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
     page.about("Size of the spool").gauge("plimsoll_agent_spool_bytes", spool.bytes);
     page.about("1 while queued messages would survive a crash of the node, 0 otherwise")
         .gauge("plimsoll_agent_spool_durable", spool.durable);
+
     page.about(
         "1 while messages wait because the spool can be neither written nor removed, 0 otherwise",
     )
     .gauge("plimsoll_agent_spool_blocked", spool.stuck);
+
     page.about("Latency samples of earlier incarnations in messages that were too old to be sent")
         .gauge("plimsoll_agent_spool_expired_samples", spool.expired);
     page.about("Latency samples recovered from earlier incarnations")
         .gauge("plimsoll_agent_spool_recovered_samples", spool.recovered);
+
     page.about(
         "Latency samples lost with the interval that was open when the last incarnation crashed",
     )
     .gauge("plimsoll_agent_spool_crash_lost_samples", spool.crashed);
+
     page.about("Latency samples of which a damaged spool does not record whether they were sent")
         .gauge("plimsoll_agent_spool_uncertain_samples", spool.uncertain);
+
     page.about("Quarantined spool files, per reason").by("reason").counters(
         "plimsoll_agent_quarantined_spools_total",
         spool.quarantined.iter().map(|reason| (reason, 1_u64)),
     );
+
     page.about("Failed writes to the spool")
         .counter("plimsoll_agent_spool_write_failures_total", spool.failures);
 }

@@ -26,13 +26,16 @@ pub(super) fn add(page: &Page, targets: &[ScrapeStats]) {
     page.about("Lines and series of a target rejected; plimsoll_agent_rejected_lines_total has the reasons")
         .by("target")
         .counters("plimsoll_agent_scrape_rejected_series_total", of_each(targets, |of| of.rejected));
+
     page.about("Rows of a target excluded by its allow list").by("target").counters(
         "plimsoll_agent_scrape_filtered_series_total",
         of_each(targets, |of| of.excluded),
     );
+
     let failures = targets.iter().flat_map(|of| {
         of.failures.iter().map(|(failure, n)| ([of.target.as_str(), failure.as_str()], n))
     });
+
     page.about("Failed scrapes of a target, per reason").counters(
         "plimsoll_agent_scrape_failures_total",
         ["target", "reason"],

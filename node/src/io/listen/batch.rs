@@ -53,15 +53,18 @@ impl Batch {
     ) -> io::Result<Read> {
         let most = (bytes / self.longest).clamp(1, DATAGRAMS_PER_CALL);
         let mut slots = self.slots.chunks_exact_mut(SLOT_BYTES);
+
         let mut slots: [_; DATAGRAMS_PER_CALL] = array::from_fn(|_| {
             let slot = slots.next().expect("there is a slot for each datagram of a call");
             [IoSliceMut::new(&mut slot[..=DATAGRAM_BYTES_MAX])]
         });
+
         let (fd, slots) = (socket.as_raw_fd(), &mut slots[..most]);
         let read = recvmmsg(fd, &mut self.headers, slots, MsgFlags::MSG_DONTWAIT, None);
         cost.end(Stage::Receive);
         let mut taken = SocketPoll::default();
         let mut longest = self.longest / 2;
+
         for message in read? {
             let datagram = message.iovs().next().unwrap_or_default();
             taken.datagrams += 1;
@@ -69,6 +72,7 @@ impl Batch {
             longest = longest.max(datagram.len());
             on_read(datagram);
         }
+
         cost.end(Stage::Intake);
         self.longest = longest.max(BYTES_PER_WAKE / DATAGRAMS_PER_CALL);
         Ok(Read { taken, is_last: taken.datagrams < most })

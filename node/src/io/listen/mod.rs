@@ -277,16 +277,19 @@ impl Listener {
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
         let Some(open) = &mut self.open else { return taken };
+
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
                 let (socket, left) = (open.socket.as_fd(), BYTES_PER_WAKE - taken.bytes);
                 let on_datagram = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
+
                 let read = match &mut self.senders {
                     Some(senders) => senders.read(socket, cost, |read| {
                         on_event(read.map_or(SocketEvent::Refused, SocketEvent::Datagram));
                     })?,
                     None => batch.read(socket, left, cost, on_datagram)?,
                 };
+
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
                 if read.is_last {
@@ -295,11 +298,14 @@ impl Listener {
             }
             Ok(())
         });
+
         self.is_empty = read.is_err();
+
         if read.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
             // One lost datagram's error, not the socket's.
             on_event(SocketEvent::Failed);
         }
+
         if taken.datagrams > 0 {
             on_event(SocketEvent::Dropped(self.drops.poll(open.socket.key(), &open.socket)));
         }

@@ -52,10 +52,12 @@ impl Senders {
         let message = recvmsg::<()>(fd, &mut parts, Some(control), flags);
         cost.end(Stage::Receive);
         let message = message?;
+
         let sender = message.cmsgs().ok().into_iter().flatten().find_map(|control| match control {
             ControlMessageOwned::ScmCredentials(sender) => Some(sender.uid()),
             _ => None,
         });
+
         let bytes = message.bytes;
         on_read(admission.admits(sender).then(|| &buffer[..bytes]));
         cost.end(Stage::Intake);

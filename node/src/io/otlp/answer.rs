@@ -17,6 +17,7 @@ const NUMBER_1: u8 = 0x08;
 pub(super) fn exported(signal: Signal, encoding: Encoding, outcome: &Outcome) -> Vec<u8> {
     let is_silent = outcome.refused == 0 && outcome.message.is_none();
     let words = outcome.message.as_deref().unwrap_or_default();
+
     match encoding {
         Encoding::Protobuf if is_silent => Vec::new(),
         Encoding::Protobuf => field(MESSAGE_1, &numbered(outcome.refused, words)),

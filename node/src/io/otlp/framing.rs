@@ -33,6 +33,7 @@ impl Framed {
             }
             *self = std::mem::replace(self, Self::Nothing).begun()?;
         }
+
         let Self::Message { left, coming } = self else { return Ok(()) };
         if part.len() > *left {
             return Err(Refusal::Framing("a unary call has one message; this has more"));
@@ -46,6 +47,7 @@ impl Framed {
         let Self::Head { reserve, compression, head: [flag, a, b, c, d], .. } = self else {
             return Ok(self);
         };
+
         let compression = match (flag, compression) {
             (0, _) => Compression::Identity,
             (1, Compression::Gzip) => Compression::Gzip,
@@ -56,6 +58,7 @@ impl Framed {
             }
             _ => return Err(Refusal::Framing("a message starts with 0 or 1")),
         };
+
         let left = u32::from_be_bytes([a, b, c, d]) as usize;
         if left > OTLP_BODY_BYTES_MAX {
             return Err(Refusal::TooLarge);

@@ -40,12 +40,15 @@ pub(super) fn routes(inbox: Inbox) -> Router {
 async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Response {
     let mut record = inbox.budget.begin(RequestSource::of("http", Some(signal)));
     let encoding = encoding(request.headers());
+
     let outcome = match encoding {
         Some(encoding) => inbox.post(signal, encoding, take(&record, request).await).await,
         None => Err(Refusal::ContentType),
     };
+
     let encoding = encoding.unwrap_or(Encoding::Json);
     record.on_end(RequestOutcome::of(&outcome));
+
     match outcome {
         Ok(outcome) => {
             let body = answer::exported(signal, encoding, &outcome);

@@ -107,15 +107,18 @@ impl OtlpServers {
             let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
                 break;
             };
+
             if are_answers_overdue {
                 taken.datagrams += 1;
                 post.refuse(Refusal::SlowSpool);
                 continue;
             }
+
             let (size, note, answer) = post.record(&mut record);
             taken = taken + size;
             self.answers.push(note, answer);
         }
+
         taken
     }
 

@@ -45,11 +45,13 @@ impl Endpoint {
             .header(USER_AGENT, concat!("plimsoll-node/", env!("CARGO_PKG_VERSION")))
             .body(Full::default())
             .map_err(|_| Failure::Garbage)?;
+
         let connected = self.address.connect(None, HEAD_BYTES_MAX).await;
         let connection = connected.map_err(|error| match error {
             ConnectError::Http(error) => failure(&error),
             error => caused(Failure::Connect, &error),
         })?;
+
         *waited = Failure::AnswerTimeout;
         let answered = connection.send(request, |answer| page(answer, waited, room)).await;
         answered.map_err(|error| failure(&error))?
@@ -114,6 +116,7 @@ async fn read(
         return Err(Failure::TooLong.into());
     }
     let (mut page, mut taken) = (Vec::new(), None::<OwnedSemaphorePermit>);
+
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure(&error))?;
         let Ok(bytes) = frame.into_data() else { continue };
@@ -125,10 +128,12 @@ async fn read(
         let more = shared - taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let more = u32::try_from(more).map_err(|_| Failure::TooLong)?;
         let more = room.clone().try_acquire_many_owned(more).map_err(|_| Failure::Crowded)?;
+
         match &mut taken {
             Some(taken) => taken.merge(more),
             None => taken = Some(more),
         }
     }
+
     Ok((page, taken))
 }

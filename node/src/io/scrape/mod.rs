@@ -78,13 +78,16 @@ async fn watch(
     let mut turns = interval(endpoint.every);
     turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut failures: u64 = 0;
+
     loop {
         turns.tick().await;
         let begun = Stopwatch::start();
+
         let (page, memory) = match endpoint.get(&memory).await {
             Ok((page, memory)) => (Ok(page), memory),
             Err(failure) => (Err(failure), None),
         };
+
         match &page {
             Ok(_) if failures > 0 => {
                 tracing::info!(
@@ -100,6 +103,7 @@ async fn watch(
                 log_failure(&endpoint.url, failure, failures);
             }
         }
+
         let scrape = Scrape { target, took: begun.elapsed(), page };
         if results.send(Scraped { scrape, _memory: memory }).await.is_err() {
             return;

@@ -54,17 +54,21 @@ impl SpoolFile {
             let path = path.to_owned();
             move |source| SpoolError::Inaccessible { path, source }
         };
+
         directory::make(dir, directory::PRIVATE).map_err(at(dir))?;
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
         let lock_path = dir.join(format!("{}.lock", identity.node));
+
         let lock = lock(&lock_path).map_err(|source| match source.kind() {
             ErrorKind::ResourceBusy => SpoolError::InUse { path: lock_path },
             _ => SpoolError::Inaccessible { path: lock_path, source },
         })?;
+
         // Left by a process that ended before it replaced the old file.
         remove(&new_path).map_err(at(&new_path))?;
         let boot = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned());
+
         let (recovered, quarantined) = match load(&path).map_err(at(&path))? {
             Content::Nothing => (None, None),
             Content::TooLarge => {
@@ -86,6 +90,7 @@ impl SpoolFile {
                 }
             },
         };
+
         // An unreadable id becomes empty: then the next start treats the file as uncertain.
         let boot = (!sync).then(|| boot.unwrap_or_default());
         let dir = dir.to_owned();
@@ -180,10 +185,12 @@ fn load(path: &Path) -> io::Result<Content> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Content::Nothing),
         metadata => metadata?,
     };
+
     // Opening a pipe would wait for its other end.
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
+
     if metadata.len() > SPOOL_BYTES_MAX as u64 {
         return Ok(Content::TooLarge);
     }

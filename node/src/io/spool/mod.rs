@@ -84,11 +84,13 @@ impl Spool {
         let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path.clone();
         let inaccessible = |source| SpoolError::Inaccessible { path: path.clone(), source };
+
         let batches = WriterThread::start("spool", move |batch: Batch| {
             let watch = Stopwatch::start();
             let failure = file.write(&batch).err();
             WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure }
         });
+
         let notes = WriterThread::start("spool-note", move |notes: Notes| note.write(&notes));
         let (batches, notes) = (batches.map_err(inaccessible)?, notes.map_err(inaccessible)?);
         let spool = Self { notes_path, batches, notes };

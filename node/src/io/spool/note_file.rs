@@ -60,10 +60,12 @@ impl NoteFile {
         {
             return file.write_all_at(bytes, 0);
         }
+
         // Opening a pipe would wait for its other end, and a link leads to another's file.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other("not a regular file"));
         }
+
         let file = open_to_write(&self.path, OpenOptions::new().create(true).truncate(false))?;
         file.set_len(NOTES_BYTES as u64)?;
         file.write_all_at(bytes, 0)?;

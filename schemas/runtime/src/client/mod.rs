@@ -148,12 +148,14 @@ impl Api {
             .header(ACCEPT, "*/*")
             .header(CONNECTION, "close")
             .header(USER_AGENT, concat!("plimsoll/", env!("CARGO_PKG_VERSION")));
+
         if let Some(token) = &self.token {
             let mut value: HeaderValue =
                 format!("Bearer {token}").parse().context("the token is not one line of ASCII")?;
             value.set_sensitive(true);
             head = head.header(AUTHORIZATION, value);
         }
+
         Ok(head)
     }
 
@@ -166,17 +168,20 @@ impl Api {
     ) -> Result<(String, Vec<u8>)> {
         let url = format!("{}{path}", self.base);
         let mut bytes = Vec::new();
+
         let on_part = |part: &[u8]| {
             let fits = bytes.len() + part.len() <= bytes_max;
             ensure!(fits, "the response is longer than {bytes_max} bytes; ask for less");
             bytes.extend_from_slice(part);
             Ok(())
         };
+
         let head = self.exchange(request, on_part).await.with_context(|| url.clone())?;
         if !head.status.is_success() {
             let words = String::from_utf8_lossy(&bytes);
             bail!("{url}: {}: {}", head.status, words.trim_end());
         }
+
         let media_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let media_type = String::from_utf8_lossy(media_type.unwrap_or(b"no media type"));
         Ok((media_type.into_owned(), bytes))
@@ -200,6 +205,7 @@ impl Api {
         ensure!(!self.has_tls || self.trust.is_some(), "https without certificates of authorities");
         let hint = if self.has_tls { "" } else { "; if it serves TLS, write https://" };
         let no_http = |error: hyper::Error| anyhow!("no HTTP response: {error}{hint}");
+
         let unconnected = |error| match error {
             ConnectError::Tcp(error) => Error::from(error),
             ConnectError::Name(error) => Error::from(error),
@@ -208,6 +214,7 @@ impl Api {
             }
             ConnectError::Http(error) => no_http(error),
         };
+
         let connected = self.address.connect(self.trust.as_ref(), HEAD_BYTES_MAX).await;
         let connection = connected.map_err(unconnected)?;
         let read = |response| read(response, on_part);

@@ -83,6 +83,7 @@ impl Acceptor {
                 Err(error) => self.on_accept_failed(&error).await,
             }
         }
+
         *socket = None;
         if timeout(END_WAIT, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("http connections cut at shutdown: their clients are too slow");
@@ -98,6 +99,7 @@ impl Acceptor {
             }
             return;
         };
+
         // Otherwise window updates wait for the client's delayed acknowledgement, up to 40 ms. A
         // failure costs this delay only.
         let _set = stream.set_nodelay(true);
@@ -106,12 +108,14 @@ impl Acceptor {
         let stream = StallTimeout::new(stream, slot.clone(), self.bounds.stall_timeout);
         let (routes, watcher) = (self.routes.clone(), self.graceful.watcher());
         let serving = Serving { slot, client, routes, bounds: self.bounds, watcher };
+
         let task = match &self.tls {
             Some(tls) => {
                 self.tasks.spawn(serving.serve_tls(tls.acceptor(self.table.now()), stream))
             }
             None => self.tasks.spawn(serving.serve(stream)),
         };
+
         self.table.lock().on_served(id, task);
     }
 

@@ -103,6 +103,7 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
     } else {
         next.run(request).await
     };
+
     let set = [
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -112,6 +113,7 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
             HeaderValue::from_static("same-origin"),
         ),
     ];
+
     for (name, value) in set {
         response.headers_mut().insert(name, value);
     }

@@ -111,10 +111,12 @@ impl Server {
         let address = listener.local_addr().map_err(fail)?;
         let late = StatusCode::REQUEST_TIMEOUT;
         let refused = Arc::<RefusalCounts>::default();
+
         let routes = match bounds.protocol {
             Protocol::Http1 => protection.guard(routes, &refused),
             Protocol::Http2 => routes,
         };
+
         let routes = routes
             .layer(RequestBodyLimitLayer::new(bounds.body_bytes_max))
             .layer(TimeoutLayer::with_status_code(late, bounds.request_timeout));
@@ -124,10 +126,12 @@ impl Server {
         let (end, ended) = watch::channel(());
         // The socket outlives a restart, so that clients wait in its backlog meanwhile.
         let (listener, shared) = (Arc::new(Mutex::new(Some(listener))), Arc::clone(&table));
+
         let accepting = supervisor.task(key).run(move || {
             let acceptor = Acceptor::new(routes.clone(), bounds, tls.clone(), Arc::clone(&shared));
             acceptor.run(Arc::clone(&listener), ended.clone())
         });
+
         let task = AbortOnDrop(tokio::spawn(accepting));
         Ok(Self { address, table, refused, exposure, end, task })
     }

@@ -19,6 +19,7 @@ pub async fn refusal_text<B: Body + Unpin>(mut answer: Response<B>) -> String {
         let value = answer.headers().get(name)?;
         Some(one_line(&String::from_utf8_lossy(value.as_bytes()))).filter(|text| !text.is_empty())
     };
+
     let (status, address) = (answer.status(), header(LOCATION));
     let media_type = header(CONTENT_TYPE);
     let encoding = header(CONTENT_ENCODING).filter(|of| of != "identity");
@@ -59,6 +60,7 @@ async fn beginning<B: Body + Unpin>(body: &mut B) -> String {
             bytes.append(&mut taken);
         }
     };
+
     // What has come by then is enough.
     let _slow = timeout(REFUSAL_WAIT, read).await;
     String::from_utf8_lossy(&bytes).into_owned()

@@ -68,6 +68,7 @@ impl Tls {
             return;
         }
         current.stamps = stamps;
+
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 current.config = config;

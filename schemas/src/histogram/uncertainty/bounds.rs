@@ -64,6 +64,7 @@ impl Within {
         let span = self.last + 1 - self.first;
         let most = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX);
         let places = usize::try_from(self.n).map_or(most, |n| most.min(n));
+
         // Most buckets of a fine producer have one place, for which nothing has to be divided.
         let (mut parts, mut shares) = match places {
             1 => (Steps::once(span as u64 / 2), Steps::once(self.n)),
@@ -72,6 +73,7 @@ impl Within {
                 Steps::new(self.n, self.n, places as u64),
             ),
         };
+
         let mut counted = 0;
         (0..places).map(move |_| {
             let (part, upto) = (parts.take(), shares.take());

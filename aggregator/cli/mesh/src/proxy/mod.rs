@@ -131,6 +131,7 @@ async fn connect(
     let (from_broker, to_broker) = broker.into_split();
     let up = Way { is_up: true, orders: orders.clone() };
     let down = Way { is_up: false, orders };
+
     tokio::select! {
         ended = up.copy(from_client, to_broker) => ended,
         ended = down.copy(from_broker, to_client) => ended,

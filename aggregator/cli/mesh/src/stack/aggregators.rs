@@ -24,10 +24,12 @@ impl Aggregator {
     ) -> Result<Self> {
         let suffix = if of_second.is_some() { "-2" } else { "" };
         let name = format!("aggregator{suffix}");
+
         let http = match &options.http {
             Some(address) if of_second.is_none() && !address.ends_with(":0") => address.clone(),
             _ => format!("127.0.0.1:{}", free_port()?),
         };
+
         let settings = options.dir.join(format!("{name}.toml"));
         std::fs::write(&settings, of_second.unwrap_or(&options.aggregator_settings))?;
         let mut command = Command::new(bin.join("plimsoll-aggregator"));
@@ -35,6 +37,7 @@ impl Aggregator {
         command.arg("--config").arg(settings);
         command.args(["--mesh", mesh, "--nats", url, "--http", &http]);
         command.args(options.replicas_flag());
+
         if options.keep_state {
             let file = |stem: &str| options.dir.join(format!("{stem}{suffix}.redb"));
             command.arg("--state").arg(file("state"));
@@ -42,10 +45,12 @@ impl Aggregator {
         } else {
             command.args(["--set", "confirm.without_state=true"]);
         }
+
         if of_second.is_some() {
             // Both run on this host, whose name would be that of both.
             command.args(["--set", "confirm.name=second"]);
         }
+
         Ok(Self { child: Child::start(&name, &options.dir, command)?, api: Api::at(&http)? })
     }
 }

@@ -29,6 +29,7 @@ impl JoinedNodes {
         let options = StackOptions { dir, ..options.clone() };
         let mut stations = station::start_all(&options, &bin_dir()?, url)?;
         let deadline = Deadline::within(READY_WAIT);
+
         for station in &mut stations {
             while !station.api.is_ready().await {
                 station.node.check_alive()?;
@@ -39,6 +40,7 @@ impl JoinedNodes {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
+
         Ok(Self { stations })
     }
 

@@ -65,9 +65,11 @@ impl Stack {
             _ if options.through_proxy => bail!("there is no proxy in front of a cluster"),
             servers => Cluster::start(&options.dir, servers, &options.broker_settings).await?,
         };
+
         let url = servers.url();
 
         let aggregator = Aggregator::start(&options, &bin, &url, None)?;
+
         let second = match &options.second_settings {
             Some(settings) => Some(Aggregator::start(&options, &bin, &url, Some(settings))?),
             None => None,
@@ -77,16 +79,19 @@ impl Stack {
             true => Some(Proxy::start(url.trim_start_matches("nats://")).await?),
             false => None,
         };
+
         let url = proxy.as_ref().map_or(url, |proxy| format!("nats://{}", proxy.address()));
         let stations = station::start_all(&options, &bin, &url)?;
         let mut stack = Self { servers, proxy, aggregator, second, stations };
 
         stack.await_readiness().await?;
+
         if let Some(workload) = &options.workload {
             for (seed, station) in (1..).zip(&mut stack.stations) {
                 station.start_job(workload, &options.dir, seed)?;
             }
         }
+
         Ok(stack)
     }
 
@@ -108,10 +113,12 @@ impl Stack {
             if ready {
                 return Ok(());
             }
+
             if deadline.has_passed() {
                 let log = self.aggregator.child.log_tail();
                 bail!("the mesh is not ready after {READY_WAIT:?}\n{log}");
             }
+
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

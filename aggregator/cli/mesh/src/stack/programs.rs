@@ -20,6 +20,7 @@ pub fn bin_dir() -> Result<PathBuf> {
     let has_all = |dir: &&std::path::Path| {
         dir.join("plimsoll-node").is_file() && dir.join("plimsoll-aggregator").is_file()
     };
+
     match dirs.find(has_all) {
         Some(dir) => Ok(dir.to_owned()),
         None => bail!(

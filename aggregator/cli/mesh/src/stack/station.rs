@@ -49,6 +49,7 @@ impl Station {
 
         let (mesh, udp) = (options.mesh.as_str(), if options.udp { "127.0.0.1:0" } else { "" });
         let mut command = Command::new(bin.join("plimsoll-node"));
+
         command
             .arg("--config")
             .arg(file("toml"))
@@ -56,9 +57,11 @@ impl Station {
             .arg("--unix")
             .arg(file("sock"))
             .args(options.replicas_flag());
+
         if options.keep_state {
             command.arg("--history").arg(options.dir.join("history"));
         }
+
         if let Some(spools) = &options.spools {
             let spool = spools.join(&name);
             command.arg("--set").arg(format!("spool.path={}", spool.display()));
@@ -88,6 +91,7 @@ impl Station {
             .arg(dir.join(format!("{}.job", self.name)))
             .args(["--seed", &seed.to_string()])
             .args(&workload.arguments);
+
         self.job = Some(Child::start(&format!("{}-job", self.name), dir, command)?);
         Ok(())
     }
@@ -162,6 +166,7 @@ pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Sum
     for station in &*stations {
         station.node.request_end();
     }
+
     for station in &mut *stations {
         let status = station.node.wait(NODE_END_WAIT).await?;
         if !status.success() {
@@ -169,15 +174,19 @@ pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Sum
             bail!("{} ended with {status}\n{log}", station.name);
         }
     }
+
     let left = until("the final message of every node", LEFT_WAIT, async || {
         let summary = api.summary().await.ok()?;
         every(stations, &summary, |row| row.presence == Presence::Left).then_some(summary)
     });
+
     let (mut summary, deadline) = (left.await?, Deadline::within(SETTLE_WAIT));
+
     while !every(stations, &summary, |row| row.ledger.is_settled()) && !deadline.has_passed() {
         tokio::time::sleep(POLL).await;
         summary = api.summary().await?;
     }
+
     Ok(summary)
 }
 

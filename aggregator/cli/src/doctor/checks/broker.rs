@@ -23,11 +23,13 @@ pub(in super::super) fn check(
         .iter()
         .filter_map(|facts| facts.pages.as_ref().ok())
         .map(|pages| pages.summary.presence.get(&Presence::Up).copied().unwrap_or_default());
+
     let nodes = up.max().unwrap_or_default();
 
     let mut looked_at: Vec<&str> = Vec::new();
     for BrokerFacts { program, url, report: of } in brokers {
         report.add("broker", Ok(reachable(program, url, of)));
+
         let Ok(broker) = of else {
             let names: &[&str] = match *program {
                 "aggregator" => {
@@ -35,6 +37,7 @@ pub(in super::super) fn check(
                 }
                 _ => &["advisories", "max_payload", "permissions"],
             };
+
             for name in names {
                 report.add(name, Err(format!("the broker {url} does not answer")));
             }
@@ -42,6 +45,7 @@ pub(in super::super) fn check(
         };
 
         report.add("permissions", permissions(program, url, broker));
+
         // Both programs of a machine have one broker as a rule.
         if !looked_at.contains(&url.as_str()) {
             report.add("advisories", known_advisories(url, &broker.version));
@@ -52,6 +56,7 @@ pub(in super::super) fn check(
             report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
             report.add("streams", streams(broker, nodes, uncreated(aggregators)));
         }
+
         looked_at.push(url);
     }
 
@@ -140,6 +145,7 @@ fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Findin
         );
         Finding::error(url, what, &mend)
     };
+
     // A node works without the JetStream API.
     let is_needed = |of: &&Denial| program != "node" || !of.subject.starts_with("$JS.API");
     let findings: Vec<Finding> = of.denied.iter().filter(is_needed).map(denied).collect();
@@ -194,11 +200,13 @@ fn stream(
 
     let holds = holds(state).filter(|holds| *holds < STREAM_HOLDS_MIN)?;
     let minutes = holds.as_secs() / 60;
+
     let what = format!(
         "holds {minutes} min of the messages of {} at the current rate; messages that no \
          aggregator has read by then are lost",
         counted(nodes, "node")
     );
+
     Some(Finding::warning(name, what, &format!("{more} and --max-age=24h")))
 }
 

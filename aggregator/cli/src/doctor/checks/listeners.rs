@@ -70,10 +70,12 @@ fn exposed(
 
 fn bus(program: &str, bus: &BusSettings) -> Vec<Finding> {
     let urls = bus.url.split(',').map(str::trim).filter(|url| !url.is_empty());
+
     let has_credentials = bus.token.is_some()
         || bus.user.is_some()
         || bus.nkey_seed_file.is_some()
         || bus.credentials_file.is_some();
+
     let finding = |url: &str| {
         let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (secret, host) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -86,10 +88,12 @@ fn bus(program: &str, bus: &BusSettings) -> Vec<Finding> {
         } else {
             "messages cross the network without TLS, and anyone there can send some"
         };
+
         let mend = format!("set bus.url = \"tls://{host}\" and credentials, on both sides");
         let place = format!("bus.url of the {program}, {host}");
         Some(Finding::warning(&place, what.to_owned(), &mend))
     };
+
     urls.filter_map(finding).collect()
 }
 

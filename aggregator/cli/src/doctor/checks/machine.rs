@@ -117,6 +117,7 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
             return Some(Finding::warning(&place, what, "check that it is mounted"));
         }
     };
+
     let (left, all) = (bytes(free as f64), bytes(total as f64));
     let what = format!("{left} of {all} free for {key}");
     let mend = format!("free some space, or set {key} to a larger disk");
@@ -132,6 +133,7 @@ fn secret(facts: &SecretFacts) -> Option<Finding> {
     let place = path.display().to_string();
     // The packages make the aggregator's token for its group, whose members operate it.
     let wrong_bits = if *has_group_of_jobs { 0o077 } else { 0o037 };
+
     match mode {
         Ok(mode) if mode & wrong_bits != 0 => {
             let what = format!("other users may read {key} (mode {mode:04o})");

@@ -87,6 +87,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
 
     let mut found = Vec::new();
     let unready = readiness.unready.as_deref();
+
     match unready {
         _ if summary.broker == "disconnected" => {
             let cause = unready.map_or("", |cause| cause_and_fix(cause).0);
@@ -129,6 +130,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     // Before jobs send anything no budget can match.
     let has_samples = summary.samples.is_some_and(|samples| samples.jobs > 0);
     let is_seen = |operation: &str| summary.operations.iter().any(|of| of.operation == operation);
+
     let never = |row: &&BudgetRow| {
         let is_fleets = row.scope == Scope::Fleet && row.verdict == Verdict::NoData;
         is_fleets && has_samples && !is_shipped(&row.budget) && !is_seen(&row.operation)
@@ -140,6 +142,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
         .filter(never)
         .map(|row| (row.budget.as_str(), format!("of operation {:?} ", row.operation)))
         .collect();
+
     for name in &summary.rules.unmatched {
         budgets.entry(name).or_default();
     }
@@ -158,6 +161,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
         let mend = "set a longer window or a lower quantile";
         found.push(Finding::warning(&format!("budget {budget}"), what, mend));
     }
+
     found
 }
 
@@ -172,12 +176,14 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
         .iter()
         .filter_map(|node| Some((node.row.node.as_str(), node.clock_ahead_seconds?)))
         .collect();
+
     if known.is_empty() {
         return Err("the clock offset of no node is known".to_owned());
     }
 
     let off: Vec<(&str, f64)> =
         known.iter().copied().filter(|(_, ahead)| ahead.abs() >= CLOCK_SECONDS).collect();
+
     let Some((_, worst)) = off.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
     else {
         return Ok(Vec::new());
@@ -187,12 +193,14 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
     let names: Vec<&str> = off.iter().map(|(node, _)| *node).collect();
     let place = if is_brokers { "broker's machine".to_owned() } else { listed(&names) };
     let sign = if worst > 0.0 { "+" } else { "" };
+
     let what = format!(
         "the clock differs from the broker's by up to {sign}{} on {} of {}",
         span(worst),
         off.len(),
         counted(known.len() as u64, "node")
     );
+
     let mend = "chronyc makestep there, and keep NTP running: timedatectl set-ntp true";
     Ok(vec![Finding::warning(&place, what, mend)])
 }
@@ -205,12 +213,14 @@ fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
             others.entry(version).or_default().push(name);
         }
     }
+
     let finding = |(version, names): (&str, Vec<&str>)| {
         let nodes = counted(names.len() as u64, "node");
         let what = format!("version {version} on {nodes}, {aggregator} on the aggregator");
         let mend = format!("install {aggregator} there; aggregators are upgraded first");
         Finding::warning(&listed(&names), what, &mend)
     };
+
     others.into_iter().map(finding).collect()
 }
 

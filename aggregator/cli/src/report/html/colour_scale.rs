@@ -47,8 +47,10 @@ impl ColourScale {
             let to = if step + 1 == STEPS { self.most } else { self.lowest(step + 1) - 1 };
             (from, to.min(self.most))
         });
+
         let steps: Vec<(u64, u64)> = steps.filter(|(from, to)| from <= to).collect();
         let width = 7 * 100;
+
         html! {
             figure {
                 svg viewBox={ "0 0 " (width) " 44" } role="img" aria-labelledby="legend-title" {

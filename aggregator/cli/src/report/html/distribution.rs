@@ -33,12 +33,15 @@ fn words(of: &OperationResult) -> String {
         let found = of.quantiles.iter().find(|found| found.quantile == quantile);
         milliseconds_or_so(found.map(|found| found.value))
     };
+
     let limit = match of.limit_seconds {
         Some(limit) => format!(", limit {}", milliseconds_or_so(Some(limit))),
         None => ", no limit".to_owned(),
     };
+
     let samples = counted(of.count, "sample");
     let (min, max) = (milliseconds_or_so(of.min), milliseconds_or_so(of.max));
+
     format!(
         "{samples} from {min} to {max}: half up to {}, 99 % up to {}{limit}.",
         at(0.5),
@@ -60,20 +63,24 @@ fn plot(of: &OperationResult, at: usize, words: &str) -> Markup {
     let ends = [px(LEFT), px(RIGHT)].map(|x| format!("{x},{BOTTOM:.1}"));
     let outline: Vec<String> =
         [ends[0].clone()].into_iter().chain(top).chain([ends[1].clone()]).collect();
+
     let picture = Picture {
         id: format!("distribution-{at}"),
         size: (WIDTH, HEIGHT),
         title: format!("Distribution of {}", of.operation),
         words,
     };
+
     picture.of(&html! {
         @for (x, _) in axis.ticks(TICKS) { (line("grid", (x, TOP), (x, BOTTOM))) }
         polygon class="area" points=(outline.join(" ")) {}
         (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
+
         @for (place, (x, words)) in axis.ticks(TICKS).into_iter().enumerate() {
             @let class = if place % 2 == 1 { "dense" } else { "" };
             (label(class, (x, BOTTOM + 24.0), "middle", &words))
         }
+
         @if let Some(limit) = limit { (limit_mark(&axis, limit)) }
     })
 }

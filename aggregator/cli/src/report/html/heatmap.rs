@@ -51,10 +51,12 @@ fn words(of: &OperationResult, zone: &TimeZone) -> String {
     ));
     let Some((max, column)) = slowest else { return "No samples.".to_owned() };
     let incomplete = columns.iter().filter(|column| !is_complete(column)).count();
+
     let incomplete = match incomplete {
         0 => String::new(),
         n => format!(" {n} of {} incomplete or unknown.", counted(columns.len() as u64, "column")),
     };
+
     let (max, at) = (milliseconds_or_so(Some(max)), shown(column.from_seconds, zone));
     format!("Columns of {step}. The maximum is {max}, in the column from {at}.{incomplete}")
 }
@@ -97,17 +99,20 @@ fn plot(
     zone: &TimeZone,
 ) -> Markup {
     let Some(axes) = Axes::of(&of.over_time, of.limit_seconds) else { return Markup::default() };
+
     let picture = Picture {
         id: format!("heatmap-{at}"),
         size: (WIDTH, HEIGHT),
         title: format!("Latency of {} over time", of.operation),
         words,
     };
+
     picture.of(&html! {
         @for (y, words) in axes.latency.ticks(LATENCY_TICKS) {
             (line("grid", (LEFT, y), (RIGHT, y)))
             (label("", (LEFT - 8.0, y + 4.0), "end", &words))
         }
+
         @for (class, path) in cells(&of.over_time, &axes, scale) {
             path class=(class) d=(path) {}
         }
@@ -117,6 +122,7 @@ fn plot(
             (line("limit", (LEFT, axes.y(limit)), (RIGHT, axes.y(limit))))
         }
         (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
+
         @for (place, (at, words)) in ticks(axes.range, zone, TIME_TICKS).iter().enumerate() {
             @let class = if place % 2 == 1 { "dense" } else { "" };
             @let x = axes.x(*at).clamp(LEFT + 24.0, RIGHT - 24.0);

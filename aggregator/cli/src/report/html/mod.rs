@@ -27,6 +27,7 @@ pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
     let title = title(of);
     let sections = sections(of, zone);
     let drawn: Vec<&OperationResult> = of.operations.iter().take(OPERATIONS_DRAWN_MAX).collect();
+
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,10 +40,12 @@ pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
             }
             body {
                 a class="skip" href="#about" { "Skip to the report" }
+
                 header {
                     h1 { (title) }
                     (navigation(&sections, !drawn.is_empty()))
                 }
+
                 main {
                     @for part in &sections {
                         (section(part))
@@ -51,10 +54,12 @@ pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
                         }
                     }
                 }
+
                 footer { "Latencies come from exact counts in buckets of 0.1 %." }
             }
         }
     };
+
     page.into_string() + "\n"
 }
 
@@ -135,10 +140,12 @@ fn table(of: &Table) -> Markup {
     let is_figure = |column: usize| {
         of.rows.iter().all(|row| row.get(column).is_some_and(|cell| cell.tone == Tone::Figure))
     };
+
     html! {
         div class="scroll" role="region" tabindex="0" aria-label=(of.caption) {
             table {
                 caption { (of.caption) }
+
                 thead {
                     tr {
                         @for (column, name) in of.heading.iter().enumerate() {
@@ -146,6 +153,7 @@ fn table(of: &Table) -> Markup {
                         }
                     }
                 }
+
                 tbody {
                     @for row in &of.rows {
                         tr {
@@ -179,6 +187,7 @@ fn plots(drawn: &[&OperationResult], of_all: usize, zone: &TimeZone) -> Markup {
     let counts = drawn.iter().flat_map(|of| of.over_time.counts.iter().flatten());
     let scale = ColourScale::new(counts.copied().max().unwrap_or_default());
     let left_out = of_all - drawn.len();
+
     html! {
         section id="distributions" aria-labelledby="distributions-heading" {
             h2 id="distributions-heading" { "Distributions" }

@@ -30,12 +30,14 @@ const STEPS: [i64; 18] = [
 pub(super) fn ticks((from, to): (f64, f64), zone: &TimeZone, most: usize) -> Vec<(f64, String)> {
     let fits = |step: &&i64| (to - from) / **step as f64 <= most as f64;
     let step = *STEPS.iter().find(fits).unwrap_or(&STEPS[STEPS.len() - 1]);
+
     let form = match step {
         step if step < 60 => "%H:%M:%S",
         step if step < DAY => "%H:%M",
         step if step < 90 * DAY => "%b %d",
         _ => "%Y-%m-%d",
     };
+
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let (first, last) = (from.ceil() as i64, to.floor() as i64);
     let offset = zone_seconds(first, zone);

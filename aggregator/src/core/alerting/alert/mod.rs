@@ -96,10 +96,12 @@ impl Alerts {
             self.changed |= before != entry.stands();
             return change;
         }
+
         // An alert that never was stays so.
         if finding != Finding::Breach {
             return None;
         }
+
         let mut entry = AlertEntry { since: now, ..AlertEntry::default() };
         let change = entry.on_finding(now, finding, hysteresis);
         self.entries.insert(key.clone(), entry);
@@ -238,6 +240,7 @@ impl AlertEntry {
     fn next(&mut self, now: Wall, finding: Finding, hysteresis: Hysteresis) -> AlertState {
         use AlertState::{Firing, Inactive, Insufficient, NoData, Pending, Resolved};
         use Finding::{Breach, Clear, Uncertain};
+
         match (self.state, finding) {
             (Inactive | Resolved, Breach) if hysteresis.fire_after <= 1 => Firing,
             (Inactive | Resolved, Breach) => Pending,

@@ -35,6 +35,7 @@ fn ends(least: u64, most: u64, limit_ns: u64) -> Vec<u64> {
         ends.dedup();
         ends
     };
+
     let all = SCALES.map(round).into_iter();
     all.reduce(|finer, coarser| if finer.len() <= BARS_MAX { finer } else { coarser })
         .unwrap_or_default()
@@ -46,6 +47,7 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
     }
     let mut buckets = samples.counts().iter().peekable();
     let (mut seen, mut counted) = (0_u64, 0_u64);
+
     let bar = |end: &u64| {
         let own = layout::index_of((*end).min(layout::MAX_NS));
         while let Some((_, n)) = buckets.next_if(|(index, _)| *index <= own) {
@@ -57,6 +59,7 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
         counted = counted.max(up_to);
         BarSeconds { up_to: seconds(*end), samples: n }
     };
+
     ends.iter().map(bar).collect()
 }
 

@@ -27,11 +27,13 @@ pub(super) fn of_samples(
     let kept = fleet.longest_node_window(budget).min(window);
     let mut completeness = Completeness::default();
     let mut found: Vec<(&NodeName, &Node, Sums)> = Vec::new();
+
     for (name, node) in fleet.shown_in(scope) {
         let Some(windows) = node.operations.judged(budget) else { continue };
         completeness.add(at, &ReportingNode::new(at, node), windows);
         found.push((name, node, windows.sums(at, kept, budget.limit_ns)));
     }
+
     if *scope == Scope::Fleet {
         found.retain(|(_, _, sums)| sums.over > 0);
     }
@@ -40,6 +42,7 @@ pub(super) fn of_samples(
     found.truncate(WORST_NODES_MAX);
     let of_fleet = fleet.windows_of(budget, &Scope::Fleet);
     let all = of_fleet.map_or(0, |windows| windows.sums(at, kept, budget.limit_ns).over);
+
     let worst = found.into_iter().map(|(name, node, sums)| WorstNode {
         samples: sums.samples,
         over: sums.over,
@@ -48,6 +51,7 @@ pub(super) fn of_samples(
         over_ratio: share(sums.over, sums.samples),
         ..worst_node(at, name, node)
     });
+
     let worst = worst.collect();
     let completeness = Some((completeness.nodes[kept as usize], completeness.expected));
     let context =

@@ -37,10 +37,12 @@ impl AlertmanagerAlert {
             ("severity", notification.severity.as_str()),
             ("own", if is_own(&key.operation) { "true" } else { "" }),
         ];
+
         let dashboard = notification.context.as_ref().and_then(|context| context.dashboard.clone());
         let runbook = notification.runbook.clone().unwrap_or_default();
         let is_url = runbook.starts_with("https://") || runbook.starts_with("http://");
         let (value, limit) = texts::figures(&notification.evidence);
+
         let annotations = [
             ("summary", texts::summary(notification)),
             (if is_url { "runbook_url" } else { "runbook" }, runbook),
@@ -49,6 +51,7 @@ impl AlertmanagerAlert {
             ("evidence", texts::evidence(notification)),
             ("dashboard", dashboard.clone().unwrap_or_default()),
         ];
+
         Self {
             // To Alertmanager an empty label is no label.
             labels: without_empty(labels.map(|(name, value)| (name, value.to_owned()))),

@@ -34,6 +34,7 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
     // What was not shown to be within its limit has ended, and not resolved.
     let heading = notification.ended.map_or(status, |_| "ended").to_uppercase();
     let title = format!("{heading}: {} ({}, {})", key.rule, key.scope, mesh);
+
     let mut fields = Fields::from([
         ("id", json!(texts::alert_id(mesh, key))),
         ("mesh", json!(mesh)),
@@ -59,6 +60,7 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
         ("acknowledged_by", json!(notification.acknowledged_by)),
         ("notification", serde_json::to_value(notification).unwrap_or(Value::Null)),
     ]);
+
     fields.extend(routing_key.map(|secret| ("routing_key", json!(secret))));
     fields
 }

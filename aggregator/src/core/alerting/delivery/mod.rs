@@ -90,12 +90,14 @@ impl Deliveries {
         self.jitter = SplitMix64(seed);
         let known = |name: &str| receivers.iter().any(|receiver| *receiver.name == *name);
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
+
         for (name, state) in gone {
             state.queue.drain().for_each(|(notification, why)| {
                 let alert = (&notification.key, notification.state);
                 self.undeliverable.push(now, &name, (why, None), alert);
             });
         }
+
         for receiver in &receivers {
             self.states.entry(receiver.name.to_string()).or_default();
         }
@@ -148,14 +150,17 @@ impl Deliveries {
             self.stand(notification, known_at);
         }
         let shared = Arc::new(notification.clone());
+
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
             let ReceiverState { queue, tally, failure, .. } = state;
+
             // A receiver that was notified is sent the end, regardless of the rule's present
             // severity and routes.
             let is_meant = receiver.is_meant(notification.severity, &notification.routes)
                 || !fires && queue.is_notified(&notification.key);
+
             if ends && !(resolved && is_meant) {
                 queue.end_unsent(&notification.key, tally);
             } else if is_meant && (!is_acknowledged || acknowledged) {
@@ -177,6 +182,7 @@ impl Deliveries {
         let others: Vec<_> = others.cloned().collect();
         let ended_at = texts::wall(notification.at_seconds);
         self.end_reported((known_at, ended_at), notification.ended, others);
+
         if fires {
             let reported = ReportedAlert {
                 alert: AlertmanagerAlert::of(notification),
@@ -215,12 +221,14 @@ impl Deliveries {
             || self.reported_alerts.len() < ALERTS_REPORTED_MAX;
         let all =
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
+
         for receiver in all {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
             let is_meant = receiver.is_meant(reported.severity, &reported.routes);
             if !is_meant && !state.resend.is_notified(&labelled) {
                 continue;
             }
+
             if has_room {
                 state.resend.on_move(&labelled, &reported, &mut state.tally);
             } else {
@@ -230,6 +238,7 @@ impl Deliveries {
                 self.undeliverable.push(reported.known_at, &receiver.name, why, dropped);
             }
         }
+
         if has_room {
             self.reported_alerts.insert(labelled, reported.into());
         }
@@ -253,6 +262,7 @@ impl Deliveries {
             if state.is_on_its_way || now.mono < state.retry.next_at() {
                 continue;
             }
+
             let body = match receiver.kind {
                 ReceiverKind::Alertmanager { resend_every } => {
                     let how = (receiver, resend_every);
@@ -268,6 +278,7 @@ impl Deliveries {
                     next.map(|notification| Body::Notification(Box::new((*notification).clone())))
                 }
             };
+
             if let Some(body) = body {
                 state.is_on_its_way = true;
                 return Some(Post { receiver: Arc::clone(&receiver.name), body });
@@ -295,6 +306,7 @@ impl Deliveries {
         state.tally.count_post(answer.as_str());
         let mut first_known = Vec::new();
         let mut given_up = None;
+
         match answer {
             Answer::Taken => {
                 state.retry.on_answer();
@@ -314,6 +326,7 @@ impl Deliveries {
                 given_up = state.queue.on_failed(now, !NOT_RECEIVED.contains(&why));
             }
         }
+
         let counted = (&mut self.undeliverable, &mut state.tally, state.failure.as_deref());
         give_up(counted, receiver, now.wall, given_up);
         self.let_go(now.wall);
@@ -326,9 +339,11 @@ impl Deliveries {
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         let names: Vec<&str> = all.map(|receiver| &*receiver.name).collect();
         let (states, undeliverable) = (&mut self.states, &mut self.undeliverable);
+
         self.reported_alerts.retain(|key, reported| {
             let Some(ended_at) = reported.ended_at else { return true };
             let is_outdated = now.since(reported.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
+
             if !is_outdated
                 && names
                     .iter()
@@ -336,6 +351,7 @@ impl Deliveries {
             {
                 return true;
             }
+
             for name in &names {
                 let Some(state) = states.get_mut(*name) else { continue };
                 if state.resend.misses(key) {
@@ -345,6 +361,7 @@ impl Deliveries {
                 }
                 state.resend.evict(key);
             }
+
             false
         });
     }

@@ -105,19 +105,23 @@ impl Queue {
         let is_notified = self.is_notified(key);
         let ends = notification.state == AlertState::Resolved;
         let is_acknowledged = notification.is_acknowledgement();
+
         if ends {
             self.end(key, tally);
         } else if !is_acknowledged {
             self.supersede(key, is_notified, tally);
         }
+
         if notification.silenced && !(is_notified && (ends || is_acknowledged)) {
             tally.count("suppressed");
             return None;
         }
+
         if ends && !is_notified {
             tally.count("superseded");
             return None;
         }
+
         self.add(notification, known_at);
         let pushed_out = if ends { None } else { self.make_room() };
         pushed_out.map(|notification| (notification, "queue_full"))
@@ -177,30 +181,36 @@ impl Queue {
     pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
         let (mut given_up, notified) = (Vec::new(), &mut self.notified);
+
         self.waiting.retain(|key, list| {
             list.retain_mut(|waiting| {
                 if Some(waiting.token) == on_its_way {
                     return true;
                 }
+
                 if waiting.over {
                     tally.count("superseded");
                     return false;
                 }
+
                 let age = now.since(waiting.known_at);
                 if waiting.notification.state == AlertState::Resolved && notified.contains(key) {
                     waiting.owed |= age > NOTIFICATION_AGE_MAX;
                 }
                 let is_old = age > if waiting.owed { OWED_AGE_MAX } else { NOTIFICATION_AGE_MAX };
+
                 if is_old {
                     if waiting.owed {
                         notified.remove(key);
                     }
                     given_up.push((waiting.notification.clone(), "too_old"));
                 }
+
                 !is_old
             });
             !list.is_empty()
         });
+
         given_up
     }
 

@@ -83,11 +83,13 @@ impl Answer {
             "panic" | "task" => "see the log of the aggregator",
             _ => "see the log of the receiver",
         };
+
         let what = match (self, cause) {
             (Self::Failed("timeout", _), "") => "no response in time",
             (_, "") => self.as_str(),
             (_, cause) => cause,
         };
+
         format!("{what}; {fix}")
     }
 

@@ -140,24 +140,31 @@ impl Resend {
             self.round = Some(ResendRound { next_at: now.mono.plus(resend_every), after: None });
         }
         let mut keys = self.of_round(receiver, reported_alerts);
+
         if keys.is_empty() {
             self.end_round();
             keys = self.of_urgent(receiver, reported_alerts);
         }
+
         if keys.is_empty() {
             self.urgent.clear();
             return None;
         }
+
         let ends_at = now.wall.plus((resend_every * RESENDS_MISSED_MAX).max(ENDS_AFTER_MIN));
+
         let alerts_due = keys.into_iter().filter_map(|key| {
             let reported = reported_alerts.get(&key)?;
             Some((key, reported.ended_at.is_some(), reported))
         });
+
         let (mut posted, mut alerts) = (Vec::new(), Vec::new());
+
         for (key, ended, reported) in alerts_due {
             alerts.push(reported.alert.to_json(reported.ended_at.unwrap_or(ends_at)));
             posted.push((key, ended));
         }
+
         self.posted = posted;
         Some(serde_json::to_vec(&alerts).expect("a list of maps of text is JSON"))
     }
@@ -198,13 +205,16 @@ impl Resend {
             let state = self.states.entry(key.clone()).or_default();
             state.firing = !ended;
             let Some(reported) = reported else { continue };
+
             if state.present == 0 {
                 tally.count("delivered");
                 first.push(reported.known_at);
             }
+
             state.present = state.present.saturating_add(1);
             self.urgent.remove(&key);
         }
+
         first
     }
 

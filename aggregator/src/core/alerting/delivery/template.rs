@@ -66,6 +66,7 @@ impl Template {
     pub fn read(text: &str, sample: &Fields) -> Result<Self, TemplateError> {
         let (mut pieces, mut rest, mut quoted) = (Vec::new(), text, false);
         let line_of = |rest: &str| text[..text.len() - rest.len()].matches('\n').count() + 1;
+
         while let Some((before, after)) = rest.split_once("{{") {
             quoted = ends_in_string(before, quoted);
             let line = line_of(after);
@@ -77,6 +78,7 @@ impl Template {
             if !matches!((filter, quoted), ("", _) | ("slack", true)) {
                 return Err(TemplateError::Filter { line, name: filter.to_owned() });
             }
+
             if !sample.contains_key(name.as_str()) {
                 let known = sample.keys().copied().collect::<Vec<_>>().join(", ");
                 return Err(TemplateError::Unknown { line, name, known });
@@ -86,11 +88,13 @@ impl Template {
             pieces.extend([Piece::Text(before.to_owned()), Piece::Field(placed)]);
             rest = behind;
         }
+
         pieces.push(Piece::Text(rest.to_owned()));
 
         // Its output must be JSON whatever the fields hold, which a sample shows.
         let template = Self(pieces);
         let body = template.fill(sample);
+
         match serde_json::from_str::<serde::de::IgnoredAny>(&body) {
             Ok(_) => Ok(template),
             // Its own text may quote a value, and that may be a secret.
@@ -117,6 +121,7 @@ impl Template {
                 }
             }
         }
+
         body
     }
 }

@@ -109,6 +109,7 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let heat = |what, celsius: Option<f64>| Some(format!("{what} {} °C", number(celsius?)));
     let notable = |what, ratio: Option<f64>, from| share(what, ratio.filter(|of| *of >= from));
     let is = |what: &str, held: Option<bool>| (held == Some(true)).then(|| what.to_owned());
+
     let parts = [
         share("cpu", hardware.cpu_usage_ratio),
         share("memory", hardware.memory_used_ratio),
@@ -122,8 +123,10 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
         notable("waiting for its cpu limit", hardware.cgroup_cpu_throttled_ratio, WAITS_FROM),
         notable("stalled for memory", hardware.memory_stalled_ratio, WAITS_FROM),
     ];
+
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+
     let shares = has_shares.then(|| {
         let WorstNode { share, over, samples, .. } = worst;
         format!(
@@ -133,6 +136,7 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
             count(*samples)
         )
     });
+
     format!("{}{}{parts}", worst.node, shares.unwrap_or_default())
 }
 

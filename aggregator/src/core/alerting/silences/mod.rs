@@ -130,6 +130,7 @@ impl Silences {
             record;
         let silences = silences.into_iter().take(SILENCES_MAX);
         let acknowledged = acknowledged.into_iter().take(ACKNOWLEDGEMENTS_MAX);
+
         Self {
             silences: silences.map(|SilenceRow { id, silence }| (id, silence)).collect(),
             last_id,
@@ -204,6 +205,7 @@ impl Silences {
         let acknowledged = self.acknowledged(at, key).map(|of| of.by.clone());
         let why = self.why_silent(at, key, severity);
         let fires_on = (from, to) == (AlertState::Firing, AlertState::Firing);
+
         let silenced = match to {
             AlertState::Firing if fires_on && acknowledged.is_some() => {
                 let is_silenced = self.holding(at, key, severity).next().is_some();
@@ -221,6 +223,7 @@ impl Silences {
             AlertState::Resolved => self.withheld.contains(key),
             _ => why.is_some(),
         };
+
         if matches!(to, AlertState::Resolved | AlertState::Inactive) {
             self.evict(key);
         }
@@ -340,6 +343,7 @@ fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<
     if by.trim().is_empty() {
         return Err(CommandError::NoOperator);
     }
+
     for (key, text, max) in [("by", by, BY_BYTES_MAX), ("comment", comment, COMMENT_BYTES_MAX)] {
         if text.len() > max {
             return Err(CommandError::Text { key, len: text.len(), max });
@@ -348,6 +352,7 @@ fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<
             return Err(CommandError::Control(key));
         }
     }
+
     if until <= from || until <= now {
         return Err(CommandError::Over);
     }

@@ -42,6 +42,7 @@ impl Silences {
     pub fn merge(&mut self, now: Wall, shared: SharedSilences) -> bool {
         let before = self.revision;
         let here = |time: Wall| moved(time, shared.at, now);
+
         for (origin, until) in shared.ended {
             let until = here(until);
             if now < until && until.since(now) <= SILENCE_MAX {
@@ -53,6 +54,7 @@ impl Silences {
                 }
             }
         }
+
         for (origin, silence) in shared.silences {
             let (from, until) = (here(silence.from), here(silence.until));
             let silence = Silence { from, until, ..silence };
@@ -60,6 +62,7 @@ impl Silences {
                 self.take_over(now, origin, silence);
             }
         }
+
         self.expire(now);
         self.revision != before
     }
@@ -71,10 +74,12 @@ impl Silences {
 
     fn take_over(&mut self, now: Wall, origin: SilenceOrigin, silence: Silence) {
         let checked = check(now, &silence.by, &silence.comment, silence.from, silence.until);
+
         if silence.until <= now {
             // The other aggregator's clock is behind, or the report was long on its way.
             return;
         }
+
         if checked.is_err() || silence.matches.is_everything() {
             return self.count_refused(REFUSED_INVALID);
         }

@@ -149,6 +149,7 @@ impl Shard {
         stored: Option<StoredShard>,
     ) -> Self {
         let by_lane = |read: Vec<ReadPosition>| read.into_iter().map(|of| (of.lane, of)).collect();
+
         let mut shard = Self {
             identity,
             incarnation: Incarnation(now.0.max(1)),
@@ -163,12 +164,14 @@ impl Shard {
             sent: 0,
             counts: ShardCounts::default(),
         };
+
         let stored = stored.filter(|stored| stored.is_latest(newest.as_ref()));
         if let Some(StoredShard { incarnation, seq, totals, read, sealed }) = stored {
             (shard.incarnation, shard.seq, shard.totals) = (incarnation, seq, totals);
             shard.reported = by_lane(read);
             shard.sealed = sealed.into();
         }
+
         if let Some(NewestReport { incarnation, seq, totals, read }) = newest {
             if incarnation != shard.incarnation || seq >= shard.seq {
                 shard.reported = by_lane(read);
@@ -181,6 +184,7 @@ impl Shard {
                 shard.sealed.retain(|report| report.seq > seq);
             }
         }
+
         shard.sealed_bytes = shard.sealed.iter().map(|report| report.payload.len()).sum();
         shard.read = shard.reported.clone();
         shard
@@ -235,12 +239,15 @@ impl Shard {
         let (slots, lost) = std::mem::take(&mut self.open).into_parts(now);
         let report = ShardReport { read: self.read.values().cloned().collect(), slots };
         self.totals.recorded = self.totals.recorded.saturating_add(report.samples());
+
         for (reason, n) in lost {
             self.totals.recorded = self.totals.recorded.saturating_add(n);
             let sum = self.totals.lost.entry(reason).or_default();
             *sum = sum.saturating_add(n);
         }
+
         self.seq += 1;
+
         let header = Header {
             node: self.identity.name.clone(),
             incarnation: self.incarnation,
@@ -253,6 +260,7 @@ impl Shard {
             successor: None,
             labels: Labels::default(),
         };
+
         let payload = encode(&Snapshot { header, body: Body::Shard(report) });
         self.opened_at = now;
         self.sealed_bytes += payload.len();

@@ -51,6 +51,7 @@ impl Buckets {
         let exact = samples.exact();
         let mut own = samples.buckets().peekable();
         let mut below = 0_u64;
+
         let classic = ends.iter().map(|end| {
             // A bucket of ours that the end lies in counts as below it, as it does for budgets.
             let last = layout::index_of((*end).min(layout::MAX_NS));

@@ -169,6 +169,7 @@ impl IncarnationEntry {
             self.newest = header.seq;
             self.totals = header.totals.clone();
         }
+
         if header.seq < self.oldest {
             self.oldest = header.seq;
             let gone = samples.saturating_add(header.totals.lost_sum());
@@ -355,6 +356,7 @@ impl IncarnationEntry {
 
         let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
         let mut lost: BTreeMap<String, u64> = lost.collect();
+
         for (reason, samples) in [(CRASH, crash.of_jobs), (OWN_LOST, crash.own)] {
             if samples > 0 {
                 let lost = lost.entry(reason.to_owned()).or_default();

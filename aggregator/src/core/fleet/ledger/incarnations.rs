@@ -80,10 +80,12 @@ impl Incarnations {
 
         let continues =
             header.seq == entry.newest && !entry.left_in_order && entry.successor.is_none();
+
         if newest == header.incarnation {
             self.sent_on = None;
             return false;
         }
+
         if !continues || header.incarnation > newest {
             return continues;
         }

@@ -75,11 +75,13 @@ impl LedgerEntry {
             return Decision::Evicted;
         }
         let entry = self.incarnations.entry_of(header.incarnation);
+
         if !entry.seqs.insert(header.seq.0) {
             entry.duplicates += 1;
             self.duplicates += 1;
             return Decision::Duplicate;
         }
+
         entry.book(header, samples);
         self.incarnations.put_in_order(header);
         self.incarnations.reopen_newest();
@@ -208,6 +210,7 @@ impl LedgerEntry {
     fn fold_the_oldest(&mut self) {
         let oldest = self.incarnations.take_oldest(INCARNATIONS_MAX);
         let Some((incarnation, mut entry, next_began)) = oldest else { return };
+
         // Nothing of it is merged any more.
         if entry.awaits_close() {
             entry.close(next_began);

@@ -204,11 +204,13 @@ impl Node {
                 without_room += 1;
                 continue;
             };
+
             // What subtracts is summed apart, so that neither sum ever falls.
             let sum = match *amount < 0.0 {
                 true => Arc::make_mut(&mut self.lowered).entry(series.clone()).or_default(),
                 false => sum,
             };
+
             // Two finite numbers may add up to infinity.
             *sum = (*sum + amount.abs()).min(f64::MAX);
         }
@@ -219,12 +221,14 @@ impl Node {
             Arc::make_mut(&mut self.gauges)
                 .retain(|_, gauge| now.at.since(gauge.at) < GAUGES_STALE_AFTER);
         }
+
         for (series, value) in &latency.gauges {
             match bounded_entry(Arc::make_mut(&mut self.gauges), series, NODE_SERIES_MAX) {
                 Some(gauge) => gauge.offer(now, from, *value),
                 None => without_room += 1,
             }
         }
+
         without_room
     }
 
@@ -310,12 +314,14 @@ impl Node {
 
         let now = Reception { account: &self.account, at: self.last_seen };
         let mut without_room = 0;
+
         for (name, status) in statuses {
             match bounded_entry(Arc::make_mut(&mut self.checks), &name, SERVICE_CHECKS_MAX) {
                 Some(check) => check.offer(now, from, status),
                 None => without_room += 1,
             }
         }
+
         without_room
     }
 
@@ -331,6 +337,7 @@ impl Node {
     pub fn troubles(&self, now: Wall, gap_samples: u64) -> impl Iterator<Item = Trouble> {
         let is_reporting = self.presence(now) == Presence::Up;
         let deep = is_reporting && self.bus.value.outbox_pressure > REROUTE_PRESSURE;
+
         let grew = |what| {
             let last = self.metrics.last_increase(what);
             last.is_some_and(|at| now.since(at) < TROUBLE_LASTS)
@@ -347,6 +354,7 @@ impl Node {
             (Trouble::Unaccounted, self.account.unaccounted() > 0 || self.account.surplus() > 0),
             (Trouble::LedgerGap, gap_samples > 0),
         ];
+
         found.into_iter().filter_map(|(of, is_so)| is_so.then_some(of))
     }
 }

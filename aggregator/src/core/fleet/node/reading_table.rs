@@ -83,6 +83,7 @@ impl Row {
     fn known(&self, value: f64) -> Option<KnownReading<'_>> {
         let place = self.place?.into();
         let labels = &self.labels;
+
         let known = match &self.missing {
             None => KnownReading {
                 place,
@@ -96,6 +97,7 @@ impl Row {
                 KnownReading { place, labels, state, value: None, reason }
             }
         };
+
         Some(known)
     }
 }

@@ -70,6 +70,7 @@ impl Readings {
     ) -> Taken {
         let MessageKey { incarnation, seq } = from;
         let id = (incarnation, set);
+
         if readings.is_empty() && set > 0 {
             let is_newer = self.apply_or_keep(now, Changes { set: id, seq, changed });
             return Taken { is_newer, unknown: 0 };
@@ -78,6 +79,7 @@ impl Readings {
         let table = ReadingTable::from(readings);
         let unknown = table.unknown();
         let is_newer = self.is_older(now.account, id, seq);
+
         if is_newer {
             // Any change of a set is newer than the set.
             let seq = if set > 0 { Seq(0) } else { seq };
@@ -87,6 +89,7 @@ impl Readings {
                 self.apply_or_keep(now, changes);
             }
         }
+
         Taken { is_newer, unknown }
     }
 

@@ -49,6 +49,7 @@ impl Definition {
                 () if twice => Some("name is given twice; name each roll-up once".to_owned()),
                 () => definition.problem(),
             };
+
             if let Some(problem) = problem {
                 return Err(DefinitionError { rollup: definition.name.clone(), problem });
             }
@@ -63,10 +64,12 @@ impl Definition {
         if let Some(error) = self.operations.iter().find_map(|name| Operation::check(name).err()) {
             return Some(format!("operations: {error}"));
         }
+
         if !(1..=ROLLUP_LABELS_MAX).contains(&self.labels().count()) {
             let keys = "by, either_by and nodes_by";
             return Some(format!("{keys} must name 1 to {ROLLUP_LABELS_MAX} labels"));
         }
+
         if let Some(label) = self.labels().find(|label| RESERVED.contains(label)) {
             return Some(format!("{label:?} is a label of every row; choose another label"));
         }

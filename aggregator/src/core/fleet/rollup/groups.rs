@@ -67,6 +67,7 @@ impl Groups {
         let is_new = !self.own.contains_key(&group);
         let is_full = self.own.len() >= ROLLUP_GROUPS_MAX;
         let evicted = u64::from(is_new && is_full && self.evict_of_largest(node, shares));
+
         if is_new && is_full && evicted == 0 {
             let windows = self.overflow_of(group.overflow(), retention);
             return Place { windows, is_own: false, evicted };

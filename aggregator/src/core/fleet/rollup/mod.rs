@@ -94,6 +94,7 @@ impl Rollups {
     ) -> RollupLimits {
         let mut limits = RollupLimits::default();
         shares.resize_with(self.all.len(), Shares::default);
+
         for (rollup, shares) in self.all.iter_mut().zip(shares) {
             let Some(group) = rollup.group_of(series, from.labels) else { continue };
             let groups = &mut Arc::make_mut(rollup).groups;
@@ -106,10 +107,12 @@ impl Rollups {
             } else {
                 windows.add(times, batch);
             }
+
             if self.is_full || !is_own {
                 limits.samples += batch.exact().count;
             }
         }
+
         limits
     }
 

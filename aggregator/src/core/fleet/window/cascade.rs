@@ -94,6 +94,7 @@ impl Cascade {
     pub(super) fn add(&mut self, now: Wall, taken: Wall, batch: &Batch) -> bool {
         // The shortest window that covers the samples and has room for them.
         let mut rings = Window::ALL.into_iter().zip(&mut self.rings).enumerate();
+
         let found = rings.find(|(_, (window, ring))| {
             let slot = slot_ns(*window);
             let number = taken.0 / slot;
@@ -138,10 +139,12 @@ impl Cascade {
             while self.rings[number].has_passed(window, coarse, from) {
                 let given = Arc::make_mut(&mut self.rings[number]).give(window, coarse);
                 let Some(slot) = given else { break };
+
                 if number + 1 == SETTLED_FROM {
                     self.settled.pack();
                     self.settled.absorb(&slot);
                 }
+
                 match self.rings.get_mut(number + 1) {
                     Some(next) => Arc::make_mut(next).take(slot),
                     None => passed(slot.number * coarse, &slot),
@@ -198,6 +201,7 @@ impl Cascade {
                     Some((last, previous)) if ring_number <= last => !previous.covers(begin),
                     _ => ring_number <= number,
                 };
+
                 let slot_ns = slot_ns(of);
                 for slot in &ring.slots {
                     let begin = slot.number * slot_ns;
@@ -213,6 +217,7 @@ impl Cascade {
                 let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
                 others.for_each(|(_, slot)| slot.add_to(total));
             }
+
             previous = Some((number, shown));
             show(window, merged);
         }
@@ -230,10 +235,12 @@ impl Cascade {
         let slot = slot_ns(*longer);
         let from = to.saturating_sub(nanos(window.span())) / slot * slot;
         let before = slots(&self.rings[..=next]).filter(|(begin, _)| (from..to).contains(begin));
+
         before.for_each(|(_, slot)| {
             slot.merge_into(&mut samples);
             over.add(slot.over(limit));
         });
+
         (samples, over)
     }
 

@@ -144,6 +144,7 @@ impl Ranks<'_> {
             self.below -= sum(&self.used[begin..self.at]);
             self.at = begin;
         }
+
         for buckets in self.used[self.at..].chunks(block) {
             let with = self.below.saturating_add(sum(buckets));
             if with >= rank {

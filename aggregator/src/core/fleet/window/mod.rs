@@ -172,11 +172,13 @@ impl Windows {
 
         let counts_recent = self.counts_recent();
         let Self { cascade, counts, .. } = self;
+
         cascade.expire(now, phase, |begin, slot| {
             if counts_recent {
                 counts.add_passed(begin, slot.exact().count, &slot.tally.overs());
             }
         });
+
         counts.expire(now);
     }
 
@@ -291,6 +293,7 @@ impl Windows {
             sums.samples = sums.samples.saturating_add(*samples);
             sums.over = sums.over.saturating_add(*over);
         }
+
         sums
     }
 
@@ -317,6 +320,7 @@ impl Windows {
 
         let mut all: Vec<_> = all.filter(|part| shown.covers(part.slot.begin.0)).collect();
         all.sort_by_key(|part| (Reverse(part.slot.begin), part.ring));
+
         // What was rolled over early and what was not are parts of one slot.
         all.dedup_by(|part, into| {
             let is_same = (part.ring, part.slot.begin) == (into.ring, into.slot.begin);
@@ -325,6 +329,7 @@ impl Windows {
             }
             is_same
         });
+
         all.into_iter().map(|part| part.slot).collect()
     }
 
@@ -427,6 +432,7 @@ impl Windows {
     fn without_slots(&self) -> StoredWindows {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
         let LimitCounts { limits, since, recent, dispersion, carried } = self.counts.clone();
+
         StoredWindows {
             exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
             settled: self.cascade.settled.packed(),
@@ -454,6 +460,7 @@ impl From<StoredWindows> for Windows {
         let (count, high, low, min_ns, max_ns) = stored.exact;
         let sum_ns = (u128::from(high) << 64) | u128::from(low);
         let settled = Slot::restored(0, Tally::default(), stored.settled);
+
         Self {
             exact: ExactFigures { count, sum_ns, min_ns, max_ns },
             newest: stored.newest,

@@ -90,6 +90,7 @@ impl Progress {
         }
         // What is read now was delivered just before; its users allow for seconds.
         self.mark.get_or_insert((now, self.read.saturating_add(pending)));
+
         if pending >= BACKLOG_MESSAGES {
             self.backlog_since.get_or_insert(now);
         } else if pending == 0

@@ -46,6 +46,7 @@ impl AbsentOperations {
         let budgets = budgets.iter().filter(|budget| !is_own(&budget.operation));
         let is_judged = |of: &Operation| budgets.clone().any(|budget| budget.operation == *of);
         self.pauses.retain(|operation, _| is_judged(operation));
+
         for budget in budgets.clone() {
             let Some(windows) = fleet.operations().get(&budget.operation) else { continue };
             match self.pauses.get_mut(&budget.operation) {
@@ -98,10 +99,12 @@ impl Pauses {
             self.newest = newest;
             return;
         }
+
         if newest.since(self.began) >= PAUSES_KEPT {
             (self.began, self.longest) = (newest, [Duration::ZERO, self.longest[0]]);
         }
         let mut pause = newest.since(self.newest);
+
         if pause >= PAUSE_CHECKED {
             // A backlog that was read at once is no pause.
             let slots = windows.recent(at, budget.window, budget.limit_ns);
@@ -109,6 +112,7 @@ impl Pauses {
             let begins: Vec<Wall> = begins.chain([self.newest]).collect();
             pause = longest_between(&begins);
         }
+
         if !std::mem::take(&mut self.is_over) {
             self.longest[0] = self.longest[0].max(pause);
         }

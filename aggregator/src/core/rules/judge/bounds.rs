@@ -87,6 +87,7 @@ pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
         let z = normal_quantile(confidence);
         count * above + z * variance.sqrt() + (z * z - 1.0) * (1.0 - 2.0 * above) / 6.0 + 0.5
     };
+
     (count - tail.ceil()).max(0.0) as u64
 }
 
@@ -100,6 +101,7 @@ fn binomial_quantile(n: u64, rare: f64, confidence: f64, mirrored: bool) -> f64 
     // P(0) = (1 - p)^n
     let mut probability = (n as f64 * (-rare).ln_1p()).exp();
     let mut sum = 0.0;
+
     for m in 0..=n {
         if mirrored && sum + probability > goal {
             return (n - m) as f64;
@@ -111,6 +113,7 @@ fn binomial_quantile(n: u64, rare: f64, confidence: f64, mirrored: bool) -> f64 
         // P(m + 1) = P(m) (n - m)/(m + 1) p/(1 - p)
         probability *= (n - m) as f64 / (m + 1) as f64 * rare / (1.0 - rare);
     }
+
     n as f64
 }
 
@@ -125,6 +128,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
     if p <= CENTRE {
         let q = p - 0.5;
         let r = q * q;
+
         let numerator = polynomial(
             r,
             &[
@@ -136,6 +140,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
                 2.506_628_277_459_239,
             ],
         );
+
         let denominator = polynomial(
             r,
             &[
@@ -147,6 +152,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
                 1.0,
             ],
         );
+
         return q * numerator / denominator;
     }
 
@@ -162,6 +168,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
             2.938_163_982_698_783,
         ],
     );
+
     let denominator = polynomial(
         q,
         &[
@@ -172,6 +179,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
             1.0,
         ],
     );
+
     -numerator / denominator
 }
 

@@ -118,6 +118,7 @@ impl<'b> Judge<'b> {
         let window = self.budget.window.max(Window::HalfHour);
         let (name, least) = (self.budget.name.as_str(), self.samples_min);
         let seconds = window.span().as_secs() / least.max(1);
+
         let every = match seconds {
             0 => format!("{} per second", least.div_ceil(window.span().as_secs())),
             seconds => {
@@ -127,6 +128,7 @@ impl<'b> Judge<'b> {
 
         let unknown = Overdispersion::UNKNOWN;
         let (known, learning) = (self.found_after(), self.of(unknown).found_after());
+
         [
             format!("a breach needs at least {} in {window}, {every}", counted(least, "sample")),
             format!("detected at one sample per second: {known}"),
@@ -192,6 +194,7 @@ impl<'b> Judge<'b> {
             }
             None => Finding::Uncertain,
         };
+
         (finding, stretch)
     }
 
@@ -223,6 +226,7 @@ impl<'b> Judge<'b> {
         mut at_rank: impl FnMut(u64) -> Option<Quantile>,
     ) -> Judgement {
         let (budget, n) = (self.budget, sums.samples);
+
         // A bucket may lie on both sides of the limit where the sample itself is known not to.
         let mut find = |rank: u64| {
             let ends = match is_over(sums, rank) {
@@ -230,6 +234,7 @@ impl<'b> Judge<'b> {
                 Some(false) => (0, budget.limit_ns),
                 None => (0, u64::MAX),
             };
+
             let Quantile { value_ns, lower_ns, upper_ns } = at_rank(rank)?;
             let [value_ns, lower_ns, upper_ns] =
                 [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
@@ -248,6 +253,7 @@ impl<'b> Judge<'b> {
         let upper_ns = upper.and_then(&mut find).map(|found| found.upper_ns);
 
         let (finding, stretch) = self.finding(at, sums, recent);
+
         Judgement {
             finding,
             stretch,

@@ -212,12 +212,15 @@ impl Detector {
                 }
                 ends += 1;
             }
+
             // Each end costs a pass over the slots behind it.
             if ends == STRETCH_ENDS_MAX {
                 return false;
             }
+
             newer.add(slot);
         }
+
         false
     }
 
@@ -266,10 +269,12 @@ impl Detector {
         // What may be over the limit counts as over: only certain samples end a breach.
         let over = float(newer.over.saturating_add(newer.uncertain).min(newer.samples));
         let within = float(newer.samples) - over;
+
         let weight = Weight {
             over: (self.allowed / share).ln(),
             within: ((1.0 - self.allowed) / (1.0 - share)).ln(),
         };
+
         (over * weight.over + within * weight.within) / self.factor >= ln_threshold
     }
 

@@ -131,6 +131,7 @@ impl HistoryHandler {
         let layout = Layout::of(&query, now, &reading.kept_from())
             .map_err(|error| Refusal::bad(error.to_string()))?;
         let pool = query.pool.clone();
+
         let page = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
@@ -139,6 +140,7 @@ impl HistoryHandler {
                 answer.map(|answer| page(&Answered { mesh, query, reading, answer })),
             )
         });
+
         match page.await?? {
             Some(page) => Ok(page),
             None => {
@@ -259,6 +261,7 @@ pub(super) fn page(answered: &Answered) -> HistoryPage {
 fn heatmap(answered: &Answered, bands: usize) -> HeatmapPage {
     let layout = &answered.answer.layout;
     let (bands, counts) = answered.answer.bands(bands);
+
     HeatmapPage {
         mesh: answered.mesh.to_string(),
         operation: answered.operation(),
@@ -285,15 +288,18 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
     let kept = reading.kept_from();
     let tiers = Resolution::ALL.into_iter().zip(kept).zip(reading.bytes());
     let begun = reading.begun().unwrap_or_default();
+
     let tier = |((resolution, kept), bytes): ((Resolution, Wall), u64)| HistoryTier {
         resolution: resolution.as_str().to_owned(),
         kept_from_seconds: seconds(kept.max(begun).0),
         bytes,
     };
+
     let fleet = pools.iter().filter_map(|pool| match pool {
         Pool::Fleet(operation) => Some(operation.to_string()),
         _ => None,
     });
+
     let groups = pools.iter().filter_map(|pool| match pool {
         Pool::Group(rollup, group) => Some(HistoryGroup {
             rollup: rollup.clone(),
@@ -302,6 +308,7 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
         }),
         _ => None,
     });
+
     OperationsPage {
         mesh: mesh.to_string(),
         kept_from_seconds: kept_from(reading),
@@ -353,10 +360,12 @@ fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
         }
         _ => false,
     };
+
     let (most, what) = match pool {
         Pool::Group(..) => (ROLLUP_GROUPS_MAX, "groups of a roll-up"),
         Pool::Fleet(_) | Pool::Selected(_) => (OPERATIONS_MAX, "operations"),
     };
+
     let text =
         || format!("; {most} {what} are kept by name, samples of all others are in {OVERFLOW:?}");
     known.iter().any(is_folded).then(text)

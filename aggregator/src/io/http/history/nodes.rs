@@ -57,6 +57,7 @@ pub(in crate::io::http) async fn latencies(
     let answer = Mutex::new(answer);
     let of = HistoryOf::Latency { operation: operation.clone(), labels: labels.clone() };
     let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
+
     let rows = requests.ask_all(&names, |row, slots| {
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
         for slot in slots {
@@ -66,9 +67,11 @@ pub(in crate::io::http) async fn latencies(
         }
         Ok(())
     });
+
     let rows = rows.await;
     let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
     let kept = rows.iter().filter_map(|row| row.kept_from_seconds);
+
     Ok(HistoryPage {
         mesh: mesh.to_string(),
         operation: operation.to_string(),
@@ -101,32 +104,39 @@ pub(super) async fn hardware(
     let found = Mutex::new(BTreeMap::new());
     let room = READING_POINTS_MAX / names.len().max(1);
     let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
+
     let rows = requests.ask_all(&names, |row, slots| {
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         let of_node: &mut Readings = found.entry(row.node.clone()).or_default();
         let mut points_of_node: usize = of_node.values().map(BTreeMap::len).sum();
+
         for slot in slots {
             let Some(place) = layout.point_of(Wall(slot.begin_ns)) else { continue };
             for reading in slot.readings {
                 let key = (reading.sensor.clone(), reading.labels.clone());
                 let points = of_node.entry(key).or_default();
                 points_of_node += usize::from(!points.contains_key(&place));
+
                 if points_of_node > room {
                     // All of it or none: what is left would look whole.
                     found.remove(&row.node);
                     row.samples = 0;
                     return Err(AskError::TooMuch { points: room });
                 }
+
                 row.samples = row.samples.saturating_add(reading.count);
                 let point = points.entry(place).or_insert_with(|| Values::of(&reading));
                 point.add(&reading);
             }
         }
+
         Ok(())
     });
+
     let rows = rows.await;
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let points: Vec<_> = layout.points().collect();
+
     let reading = |((sensor, labels), values): ((String, Labels), BTreeMap<usize, Values>)| {
         let point = |(place, values): (usize, Values)| ReadingPoint {
             from_seconds: seconds(points[place].start.0),
@@ -135,13 +145,16 @@ pub(super) async fn hardware(
             max: values.max,
             count: values.count,
         };
+
         let points = values.into_iter().map(point).collect();
         ReadingHistory { sensor, labels: text_of(&labels), points }
     };
+
     let node = |row: NodeHistory| NodeHardwareHistory {
         readings: found.remove(&row.node).unwrap_or_default().into_iter().map(&reading).collect(),
         of: row,
     };
+
     Ok(HardwareHistoryPage {
         mesh: mesh.to_string(),
         from_seconds: seconds(layout.range.start.0),
@@ -183,12 +196,14 @@ fn text_of(labels: &Labels) -> BTreeMap<String, String> {
 
 async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Result<Asked, Refusal> {
     let (mesh, known, handle) = queries.send(Query::Asker).await?;
+
     if let Some(unknown) = names.into_iter().flatten().find(|name| !known.contains(name)) {
         let known = known.iter().map(ToString::to_string);
         let error =
             format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
         return Err(Refusal::not_found(error));
     }
+
     let names = names.map_or(known, <[_]>::to_vec);
     if names.len() > HISTORY_NODES_MAX {
         let (nodes, most) = (names.len(), HISTORY_NODES_MAX);
@@ -197,6 +212,7 @@ async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Resul
              or leave node out for the history of the fleet"
         )));
     }
+
     Ok(Asked { mesh, names, handle })
 }
 
@@ -228,6 +244,7 @@ impl Requests<'_> {
             missing: 0,
             error: None,
         };
+
         while left.start < left.end {
             let request = HistoryRequest {
                 number: 0,
@@ -236,12 +253,15 @@ impl Requests<'_> {
                 range: left.clone(),
                 step_ns: nanos(self.layout.node_slot()),
             };
+
             let left_of_all = ASK_ALL_WAIT.saturating_sub(self.begun.elapsed());
             let response = timeout(left_of_all, self.handle.ask(&node, request)).await;
+
             let taken = response.unwrap_or(Err(AskError::OutOfTime)).and_then(|mut response| {
                 take(&mut row, std::mem::take(&mut response.slots))?;
                 Ok(response)
             });
+
             let response = match taken {
                 Ok(response) => response,
                 Err(error) => {
@@ -249,15 +269,19 @@ impl Requests<'_> {
                     return row;
                 }
             };
+
             left.end = response.from;
             row.kept_from_seconds = response.kept_from.map(|at| seconds(at.0));
             row.missing = response.missing;
+
             // Nothing older is there to be asked for.
             if response.kept_from.is_none_or(|kept| kept >= left.end) {
                 left.end = left.start;
             }
+
             row.answered_from_seconds = seconds(left.end.0);
         }
+
         row
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
     let picked = pick(&pairs, KNOWN, NAMES)?;
     let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
     let operation = name("operation", required("operation", operation)?)?;
+
     let pool = match rollup {
         Some(rollup) if nodes.is_some() => {
             return Err(value("rollup", rollup, "left out where node is given; name labels"));
@@ -51,12 +52,15 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
             Pool::Group(rollup.to_owned(), Group { operation, values })
         }
     };
+
     let range = range(from, to, last, now)?;
+
     let with_distribution = match distribution {
         None | Some("false") => false,
         Some("true") => true,
         Some(text) => return Err(value("distribution", text, "true or false")),
     };
+
     Ok(HistoryQuery {
         pool,
         range,
@@ -92,6 +96,7 @@ pub(super) fn parse_hardware(
     if let Some(sensor) = sensor {
         check_length("sensor", sensor)?;
     }
+
     Ok(HardwareQuery {
         nodes,
         sensor: sensor.map(str::to_owned),
@@ -125,11 +130,13 @@ fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>
         let label = labels.first();
         return label.map_or(Ok(None), |_| Err(BadRequest::Missing("node")));
     }
+
     let pairs = labels
         .iter()
         .map(|label| label.split_once('=').ok_or_else(|| value("label", label, "as key=value")));
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
     let labels = Labels::new(pairs).map_err(|error| bad("label", &labels.join(","), &error))?;
+
     let names = match nodes {
         [all] if all == "*" => None,
         [..] if nodes.len() > HISTORY_NODES_MAX => {
@@ -144,6 +151,7 @@ fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>
             Some(names)
         }
     };
+
     Ok(Some(AskedNodes { names, labels }))
 }
 
@@ -206,6 +214,7 @@ fn time(key: &'static str, text: &str, now: Wall) -> Result<Wall, BadRequest> {
     if let Some(back) = text.strip_prefix("now-") {
         return humantime::parse_duration(back).map(|back| now.minus(back)).map_err(|_| wrong());
     }
+
     let since = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?,
         Err(_) => {
@@ -213,6 +222,7 @@ fn time(key: &'static str, text: &str, now: Wall) -> Result<Wall, BadRequest> {
             at.duration_since(UNIX_EPOCH).map_err(|_| wrong())?
         }
     };
+
     u64::try_from(since.as_nanos()).map(Wall).map_err(|_| wrong())
 }
 

@@ -36,11 +36,13 @@ impl RunHandler {
         let a = self.side("a", a, (&known, &operations), now).await?;
         let b = self.side("b", b, (&known, &operations), now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
+
         let compared = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
             compare(&a, &b, &options)
         });
+
         compared.await
     }
 
@@ -60,6 +62,7 @@ impl RunHandler {
             return Err(Refusal::not_found(format!("{key}: {why}")));
         }
         let by_label = HistorySide::Run(run.to_string());
+
         let mut reader = match SideReader::new(by_label, known, now_seconds) {
             Ok(reader) => reader,
             Err(error) => {
@@ -70,6 +73,7 @@ impl RunHandler {
                 reader.map_err(|error| refused(key, &run, &error))?
             }
         };
+
         if reader.operations_left() > RUN_OPERATIONS_MAX {
             let error = format!(
                 "{key} has {} operations, and one comparison may have {RUN_OPERATIONS_MAX}; select \
@@ -78,6 +82,7 @@ impl RunHandler {
             );
             return Err(Refusal::bad(error));
         }
+
         while let Some(request) = reader.next_request() {
             let of_fleet = self.ask(&request, now).await?;
             let points = match request.of_nodes() {
@@ -86,6 +91,7 @@ impl RunHandler {
             };
             reader.on_answer(&points);
         }
+
         reader.finish().map_err(|error| refused(key, &run, &error))
     }
 
@@ -114,6 +120,7 @@ fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
     let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
     let operation = Operation::new(operation);
     let operation = operation.map_err(|error| Refusal::failed(error.to_string()))?;
+
     let pool = match run {
         None => Pool::Fleet(operation),
         Some(run) => {
@@ -121,6 +128,7 @@ fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
             Pool::Group(RUN_LABEL.to_owned(), group)
         }
     };
+
     let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
     Ok(HistoryQuery {
         pool,

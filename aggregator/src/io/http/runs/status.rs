@@ -37,13 +37,16 @@ impl RunHandler {
         let mesh = source.view.mesh.to_string();
         let mut limits = Limits::new();
         let budgets = source.view.rules.budgets.iter();
+
         for budget in budgets.filter(|budget| budget.selector.is_everything()) {
             let of_operation = limits.entry(budget.operation.clone()).or_default();
             of_operation.push((budget.name.clone(), budget.limit_ns));
         }
+
         // The last reference to a read view takes a while to drop.
         drop(spawn_blocking(move || drop(source)));
         let not_kept = run.not_kept(|_| true);
+
         let mut status = RunPage {
             mesh,
             at_seconds: seconds(now.0),
@@ -55,6 +58,7 @@ impl RunHandler {
             operations_omitted: 0,
             no_history: None,
         };
+
         let known = match self.history.pools().await {
             Ok((_, _, known)) => known,
             Err(Refusal(StatusCode::NOT_FOUND, why)) => {
@@ -63,16 +67,19 @@ impl RunHandler {
             }
             Err(refusal) => return Err(refusal),
         };
+
         let (by_label, pools) = pools_of(&status.run, known);
         status.by_label = by_label;
         status.operations_omitted = pools.len().saturating_sub(RUN_OPERATIONS_MAX);
         let range = window(&status.run, status.by_label, now);
+
         for pool in pools.into_iter().take(RUN_OPERATIONS_MAX) {
             let operation = operation(&pool).cloned();
             let budgets = operation.and_then(|name| limits.remove(&name)).unwrap_or_default();
             let found = self.latencies(pool, range.clone(), budgets, now).await?;
             status.operations.extend(found.filter(|found| found.count > 0));
         }
+
         // All windows are the same, and nodes send all operations together.
         status.completeness = status.operations.first().and_then(|first| first.completeness);
         Ok(status)
@@ -147,6 +154,7 @@ fn row(page: HistoryPage, budgets: Vec<(RuleName, u64)>) -> Option<RunOperation>
         over: *over,
         share: if point.count > 0 { over.over as f64 / point.count as f64 } else { 0.0 },
     });
+
     Some(RunOperation {
         operation: page.operation,
         unit: page.unit,

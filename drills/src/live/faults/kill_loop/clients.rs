@@ -57,6 +57,7 @@ async fn send_frames(path: PathBuf, book: SharedBook, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let samples = book.with(|book| book.send(Client::Frames, FRAME_SAMPLES));
         let Ok(frame) = frame(seq, samples.clone()) else { return };
+
         while !stop.load(Ordering::Relaxed) {
             match exchange(&mut connection, &path, &frame).await {
                 Ok(answered) if answered >= seq.0 => {
@@ -69,6 +70,7 @@ async fn send_frames(path: PathBuf, book: SharedBook, stop: Arc<AtomicBool>) {
                 }
             }
         }
+
         seq = Seq(seq.0 + 1);
         tokio::time::sleep(FRAME_PAUSE).await;
     }
@@ -111,6 +113,7 @@ async fn send_bodies(api: Api, book: SharedBook, stop: Arc<AtomicBool>) {
         let spans = samples.clone().map(|n| span(&clock, n)).collect::<Vec<_>>();
         let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
         let answer = api.request("POST", "/v1/traces", Some(&body)).await;
+
         match answer {
             // A partial success names what it rejects.
             Ok(text) if !text.contains("reject") => {
@@ -118,6 +121,7 @@ async fn send_bodies(api: Api, book: SharedBook, stop: Arc<AtomicBool>) {
             }
             _ => tokio::time::sleep(RETRY_PAUSE).await,
         }
+
         tokio::time::sleep(BODY_PAUSE).await;
     }
 }

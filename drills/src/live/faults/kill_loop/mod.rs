@@ -75,6 +75,7 @@ async fn kill_loop_with(
     let stream = std::path::absolute(dir)?.join("node-1.stream");
     let otlp = format!("127.0.0.1:{}", free_port()?);
     let usual = options(dir)?;
+
     let options = StackOptions {
         nodes: 1,
         workload: None,
@@ -86,10 +87,12 @@ async fn kill_loop_with(
         ),
         ..usual
     };
+
     let mut rig = Rig::start(drill, options).await?;
     let book = SharedBook::default();
     let tap = Tap::open(rig.stack.broker().url(), &book).await?;
     let clients = Clients::start(stream, Api::at(&otlp)?, &book);
+
     let killed = match full {
         None => kill_repeatedly(&mut rig, (span, seed)).await,
         Some(disk) => tokio::select! {
@@ -97,6 +100,7 @@ async fn kill_loop_with(
             Err(error) = disk.keep_full() => Err(error),
         },
     };
+
     clients.end().await;
     if rig.drill.take_planted_miss() {
         book.with(|book| book.plant(PHANTOMS));
@@ -105,10 +109,12 @@ async fn kill_loop_with(
 
     let summary = rig.drain(killed.map(drop)).await;
     tap.end().await;
+
     let summary = match summary {
         Ok(_) => settled(&mut rig).await,
         failed => failed,
     };
+
     judge_sets(&mut rig.drill, book.with(Book::sets), summary);
     Ok(rig.end().await)
 }
@@ -151,6 +157,7 @@ fn judge_kills(drill: &mut Drill, killed: &Result<u32>) {
 fn judge_sets(drill: &mut Drill, sets: Sets, summary: Result<Summary>) {
     let since = drill.elapsed();
     let answered = format!("at least {ANSWERED_MIN} samples are answered");
+
     let expectations = [
         ("clients were answered", answered.as_str()),
         ("none doubled", "no sample is published twice, and none that was not sent"),
@@ -161,10 +168,12 @@ fn judge_sets(drill: &mut Drill, sets: Sets, summary: Result<Summary>) {
         ),
         ("no other loss", "nothing held or unaccounted, and no reason but crash"),
     ];
+
     let looks = match summary {
         Ok(summary) => looks(sets, &summary),
         Err(error) => [(); 5].map(|()| Look::new(false, format!("{error:#}"))),
     };
+
     for ((name, expected), look) in expectations.into_iter().zip(looks) {
         drill.judge(Expectation::new(name, expected), since, look);
     }
@@ -172,10 +181,12 @@ fn judge_sets(drill: &mut Drill, sets: Sets, summary: Result<Summary>) {
 
 fn looks(sets: Sets, summary: &Summary) -> [Look; 5] {
     let Sets { sent, answered, published, doubled, unknown, missing } = sets;
+
     let counts = summary
         .operations
         .iter()
         .filter(|row| row.scope.node().is_empty() && row.operation.starts_with(book::PREFIX));
+
     let merged: u64 = counts.map(|row| row.total.count).sum();
     let ledger = &summary.ledger;
     let crash = ledger.lost.get("crash").copied().unwrap_or(0);
@@ -183,6 +194,7 @@ fn looks(sets: Sets, summary: &Summary) -> [Look; 5] {
         ledger.lost.iter().filter(|(reason, _)| !["crash", OWN_LOST].contains(&&***reason));
     let others: u64 = others.map(|(_, n)| n).sum();
     let open = ledger.held + ledger.unaccounted + ledger.unread;
+
     [
         Look::new(answered >= ANSWERED_MIN, format!("{answered} answered of {sent} sent")),
         Look::new(

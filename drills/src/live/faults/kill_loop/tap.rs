@@ -54,15 +54,18 @@ async fn read(mut listener: Listener, book: SharedBook, mut is_over: watch::Rece
             drop(is_over.wait_for(|over| *over).await);
             tokio::time::sleep(QUIET).await;
         };
+
         let message = tokio::select! {
             message = listener.next() => message,
             () = quiet => None,
         };
+
         let Some(message) = message else { return };
         let Ok(subject) = message.subject.parse::<SnapshotSubject>() else { continue };
         let Ok(snapshot) = decode(&subject, &message.payload) else { continue };
         let header = snapshot.header;
         let Some(latency) = snapshot.body.into_parts().latency else { continue };
+
         book.with(|book| {
             // A message that comes again is known by its number.
             if !book.is_new((header.incarnation, header.seq)) {

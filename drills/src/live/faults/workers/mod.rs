@@ -37,6 +37,7 @@ pub(super) async fn short(mut drill: Drill, dir: &Path) -> Result<Report> {
         drill.skip(expectation, reason);
         return Ok(Report::new(&drill));
     }
+
     let options = StackOptions { nodes: 1, workload: None, ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let socket = rig.stack.stations()[0].socket.clone();

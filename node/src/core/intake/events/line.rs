@@ -72,6 +72,7 @@ fn event(line: &str) -> Option<EventFields<'_>> {
 fn check(line: &str) -> Option<EventFields<'_>> {
     let mut fields = line.strip_prefix("_sc|")?.split('|');
     let title = fields.next().filter(|name| !name.is_empty())?;
+
     let alert_type = match fields.next()? {
         "0" => AlertType::Success,
         "1" => AlertType::Warning,
@@ -79,6 +80,7 @@ fn check(line: &str) -> Option<EventFields<'_>> {
         "3" => AlertType::Info,
         _ => return None,
     };
+
     let mut draft = EventFields { is_check: true, title, alert_type, ..EventFields::default() };
     for field in fields {
         match field.strip_prefix("m:") {
@@ -86,6 +88,7 @@ fn check(line: &str) -> Option<EventFields<'_>> {
             None => draft.add(field),
         }
     }
+
     Some(draft)
 }
 
@@ -127,8 +130,10 @@ impl<'a> EventFields<'a> {
             cut += u64::from(kept.len() < text.len());
             kept.to_owned()
         };
+
         let (labels, stats) = rules.read(self.tags, self.container);
         let is_check = self.is_check;
+
         let event = Event {
             source: if is_check { EventSource::ServiceCheck } else { EventSource::Event },
             title: fit(self.title, EVENT_TITLE_BYTES_MAX),
@@ -140,6 +145,7 @@ impl<'a> EventFields<'a> {
             aggregation_key: fit(self.key, EVENT_TITLE_BYTES_MAX),
             labels,
         };
+
         ParsedEvent { event, cut, labels: stats }
     }
 }

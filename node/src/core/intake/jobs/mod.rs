@@ -69,6 +69,7 @@ impl Jobs {
         }
         self.end_waiting(now);
         self.ended.retain(|_, at| now.since(*at) < OPERATION_ENDED_SHOWN);
+
         while self.ended.len() > JOB_OPERATIONS_MAX {
             let first = |(name, at): &(&Operation, &Mono)| (judged.contains(*name), **at);
             let Some((first, _)) = self.ended.iter().min_by_key(first) else { break };
@@ -97,6 +98,7 @@ impl Jobs {
     ) {
         self.ended.remove(operation);
         self.waiting.remove(operation);
+
         if !self.by_operation.contains_key(operation) {
             let is_full = self.by_operation.len() >= JOB_OPERATIONS_MAX;
             // Where there is no room the operation never counts as ended.
@@ -105,11 +107,14 @@ impl Jobs {
             }
             self.by_operation.insert(operation.clone(), BTreeMap::new());
         }
+
         let Some(sources) = self.by_operation.get_mut(operation) else { return };
+
         if !sources.contains_key(&source) && sources.len() >= JOB_SOURCES_MAX {
             let longest = sources.iter().min_by_key(|(_, of)| of.newest).map(|(of, _)| *of);
             longest.and_then(|longest| sources.remove(&longest));
         }
+
         let new = Brought { newest: now, longest_pause: Duration::ZERO };
         let brought = sources.entry(source).or_insert(new);
         brought.longest_pause = brought.longest_pause.max(now.since(brought.newest));

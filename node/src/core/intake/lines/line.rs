@@ -65,11 +65,13 @@ pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Reject> {
     let metric_type = metric_type(fields.map_or(rest, |(text, _)| text))?;
     let mut line =
         Line { name, metric_type, values, weight: 1.0, tags: b"", container: b"", at: None };
+
     while let Some((_, after)) = fields {
         rest = after;
         fields = cut(rest);
         line.add(fields.map_or(rest, |(field, _)| field))?;
     }
+
     Ok(line)
 }
 

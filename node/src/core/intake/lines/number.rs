@@ -32,6 +32,7 @@ struct Decimal {
 #[inline]
 fn take_plain(rest: &mut &[u8]) -> Option<Decimal> {
     let (mut mantissa, mut point, mut len) = (0_u64, None, 0);
+
     for byte in rest.iter().take(PLAIN_BYTES_MAX + 1) {
         let digit = byte.wrapping_sub(b'0');
         if digit <= 9 {
@@ -43,8 +44,10 @@ fn take_plain(rest: &mut &[u8]) -> Option<Decimal> {
         } else {
             return None;
         }
+
         len += 1;
     }
+
     let decimals = point.map_or(0, |point| len - point - 1);
     let digits = len - usize::from(point.is_some());
     if digits == 0 || len > PLAIN_BYTES_MAX {

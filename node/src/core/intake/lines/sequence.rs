@@ -30,15 +30,18 @@ impl<'a> Sequence<'a> {
         let client = fields.next().and_then(|client| str::from_utf8(client).ok());
         let mut count = || fields.next().and_then(|text| whole(text, COUNT_MAX));
         let counts = (count(), count(), count());
+
         let is_last = match (fields.next(), fields.next()) {
             (None, None) => false,
             (Some(b"last"), None) => true,
             _ => return Err(Reject::Sequence),
         };
+
         let (Some(client), (Some(number), Some(samples_before), Some(samples))) = (client, counts)
         else {
             return Err(Reject::Sequence);
         };
+
         check_token("client", client).map_err(|_| Reject::Sequence)?;
         let is_valid = number > 0 && samples_before + samples <= COUNT_MAX;
         let sequence = Self { client, number, samples_before, samples, is_last };

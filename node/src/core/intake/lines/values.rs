@@ -37,6 +37,7 @@ impl ValueReader {
     ) -> Result<LineValues<'_>, Reject> {
         let (mut count, mut number, mut rest) = (0, 0.0, line.values);
         self.latencies_ns.clear();
+
         loop {
             match line.metric_type {
                 MetricType::Timing | MetricType::Histogram | MetricType::Distribution => {
@@ -49,12 +50,15 @@ impl ValueReader {
                 }
                 MetricType::Gauge => number = take_amount(&mut rest)?,
             }
+
             count += 1;
+
             match rest {
                 [_, after @ ..] => rest = after,
                 [] => break,
             }
         }
+
         let values = match line.metric_type {
             MetricType::Counter => Values::Amount(number),
             MetricType::Gauge => Values::Level { value: number, at: line.at },
@@ -62,6 +66,7 @@ impl ValueReader {
                 Values::Latencies { latencies_ns: &self.latencies_ns, weight: line.weight }
             }
         };
+
         Ok(LineValues { count, values })
     }
 }

@@ -76,6 +76,7 @@ impl MetricReader {
             let resource = messages(resource_metrics, 1).last().unwrap_or_default();
             let resource = Attributes::new(resource, 1);
             let (producer, resource) = (resource.hash(&context.state), resource.list());
+
             for scope_metrics in messages(resource_metrics, 2) {
                 let scope = join(&context.state, &[producer, scope_hash(context, scope_metrics)]);
                 for metric in messages(scope_metrics, 2) {
@@ -100,6 +101,7 @@ impl<'a> Metric<'a> {
         scope: u64,
     ) -> Option<Self> {
         let text = |number| messages(metric, number).last().unwrap_or_default();
+
         let kinds = fields(metric).filter_map(|(number, wire)| match (number, wire) {
             (5, Wire::Bytes(data)) => Some((MetricKind::Gauge, data)),
             (7, Wire::Bytes(data)) => Some((MetricKind::Sum, data)),
@@ -108,10 +110,12 @@ impl<'a> Metric<'a> {
             (11, Wire::Bytes(data)) => Some((MetricKind::Summary, data)),
             _ => None,
         });
+
         let (kind, data) = kinds.last()?;
         let (temporality, monotonic) = temporality(kind, data);
         let counts_as = [kind as u8, temporality.map_or(0, |t| t as u8 + 1), monotonic.into()];
         let parts = [text(1), text(3), &counts_as].map(|part| hash(&context.state, part));
+
         Some(Self {
             name: str::from_utf8(text(1)).unwrap_or_default(),
             unit: str::from_utf8(text(3)).unwrap_or_default(),
@@ -146,6 +150,7 @@ impl<'a> Metric<'a> {
         if self.name.len() > OTLP_NAME_BYTES_MAX {
             return Err(Reject::TooLong);
         }
+
         let temporality = self.temporality.ok_or(Reject::Temporality)?;
         let value = match self.kind {
             MetricKind::Gauge => Value::Gauge(data_point::number(point)?),
@@ -157,6 +162,7 @@ impl<'a> Metric<'a> {
             MetricKind::Exponential => lists.exponential(point, self.time_unit(context)?)?,
             MetricKind::Summary => return Ok((temporality, None)),
         };
+
         Ok((temporality, Some(value)))
     }
 
@@ -198,6 +204,7 @@ impl Request<'_> {
             self.report.stats.without_value += 1;
             return;
         }
+
         let recorded = match metric.value(self.context, point, lists) {
             Err(reason) => {
                 self.recorder.reject(reason);
@@ -208,6 +215,7 @@ impl Request<'_> {
             }
             Ok((_, None)) => self.on_summary(metric, &head, point),
         };
+
         match recorded {
             Ok(()) => self.report.stats.points[metric.kind as usize] += 1,
             Err(reason) => {
@@ -228,21 +236,25 @@ impl Request<'_> {
     ) -> Result<(), Reject> {
         let summary = data_point::summary(point);
         let mut recorded = Ok(());
+
         #[expect(clippy::cast_precision_loss, reason = "counters are floats here")]
         for (suffix, value) in [("_count", summary.count as f64), ("_sum", summary.sum)] {
             let value = (Temporality::Cumulative, Value::Sum { value, monotonic: true });
             let part = Part { suffix, quantile: None };
             recorded = recorded.and(self.on_value(metric, head, value, part));
         }
+
         if !self.context.labels.keeps(QUANTILE) {
             return recorded;
         }
+
         for (quantile, value) in data_point::quantiles(point).take(OTLP_QUANTILES_MAX) {
             let quantile = quantile.to_string();
             let part = Part { suffix: "", quantile: Some(&quantile) };
             let value = (Temporality::Cumulative, Value::Gauge(value));
             recorded = recorded.and(self.on_value(metric, head, value, part));
         }
+
         recorded
     }
 
@@ -258,21 +270,25 @@ impl Request<'_> {
         let of = |text: &str| hash(&context.state, text.as_bytes());
         let part_hash = of(part.suffix) ^ part.quantile.map_or(0, of);
         let left_out = Cell::new(None);
+
         let series = || {
             let (series, stats) = metric.series(context, head.attributes, part)?;
             left_out.set(Some(stats));
             Ok(series)
         };
+
         let stream = join(&context.state, &[metric.hash, own, part_hash]);
         let Head { start, time, .. } = *head;
         let point = Point { stream, series: &series, start, time, temporality, value };
         let recorded = self.recorder.on_point(self.now, &point);
+
         if let Some((labels, nested, beyond)) = left_out.take() {
             let stats = &mut self.report.stats;
             stats.labels.add(labels, 1);
             stats.labels.too_many += beyond;
             stats.nested += nested;
         }
+
         recorded
     }
 }
@@ -289,6 +305,7 @@ fn temporality(kind: MetricKind, data: &[u8]) -> (Option<Temporality>, bool) {
     // A gauge and a summary have a fixed temporality.
     let is_plain = matches!(kind, MetricKind::Gauge | MetricKind::Summary);
     let mut found = (is_plain.then_some(Temporality::Cumulative), false);
+
     for field in fields(data) {
         match field {
             _ if is_plain => {}
@@ -299,5 +316,6 @@ fn temporality(kind: MetricKind, data: &[u8]) -> (Option<Temporality>, bool) {
             _ => {}
         }
     }
+
     found
 }

@@ -76,6 +76,7 @@ impl Otlp {
             Signal::Metrics => &schema::METRICS,
             Signal::Traces => &schema::TRACES,
         };
+
         let converted;
         let read = match encoding {
             Encoding::Protobuf => Ok(body),
@@ -87,18 +88,23 @@ impl Otlp {
                 Err(malformed) => Err(malformed),
             },
         };
+
         let checked = read.and_then(|body| Ok((body, items(message, body)?)));
         self.report.stats.on_body(signal, checked.is_ok());
         let (body, items) = checked?;
+
         let Some(recorder) = recorder else {
             let message = "the node is shutting down; retry with its successor";
             return Ok(Outcome { refused: items, message: Some(message.to_owned()) });
         };
+
         let Self { context, metrics, spans, report } = self;
+
         match signal {
             Signal::Metrics => metrics.on_metrics(context, recorder, now, body, report),
             Signal::Traces => spans.on_traces(context, recorder, body, report),
         }
+
         Ok(report.take_outcome())
     }
 

@@ -27,6 +27,7 @@ pub(super) fn of_point(reason: Reject, name: &str, kind: MetricKind, unit: &str)
         Reject::Number => format!("this {what} has no finite value"),
         other => general(other),
     };
+
     bounded(name, "metric", &why)
 }
 

@@ -74,11 +74,13 @@ impl PointRecorder<'_, '_> {
         if self.point.temporality == Temporality::Delta {
             return self.add(&mut state.slot, value);
         }
+
         let last = match (first, &state.last) {
             (Some(FirstPoint::New | FirstPoint::Restart), _) => Some(0.0),
             (None, LastValue::Number(last)) => Some(*last),
             (Some(FirstPoint::Baseline | FirstPoint::Ambiguous) | None, _) => None,
         };
+
         let is_down = last.is_some_and(|last| value < last);
         let new = last.map_or(0.0, |last| if is_down { value } else { value - last });
         let recorded = self.add(&mut state.slot, new)?;
@@ -107,18 +109,21 @@ impl PointRecorder<'_, '_> {
     ) -> Result<RecordCounts, Reject> {
         let counts = BucketCounts::validated(latencies)?;
         let StreamState { slot, last } = state;
+
         let (mut previous, first) = match std::mem::take(last) {
             LastValue::Buckets(previous) => (previous, first),
             LastValue::Nothing | LastValue::Number(_) => {
                 (PreviousBuckets::nothing(&counts), first.or(Some(FirstPoint::Baseline)))
             }
         };
+
         let taken = match first {
             None => self.on_next(slot, &previous, latencies, &counts, difference),
             Some(FirstPoint::New) => self.record_latencies(slot, latencies, counts, latencies.sum),
             Some(FirstPoint::Restart) => self.restarted(slot, latencies, counts),
             Some(FirstPoint::Baseline | FirstPoint::Ambiguous) => Ok(self.baseline()),
         };
+
         if taken.is_ok() && first != Some(FirstPoint::Ambiguous) {
             previous.replace(&counts, latencies.sum);
         }

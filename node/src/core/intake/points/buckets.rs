@@ -65,10 +65,12 @@ impl<'a> BucketCounts<'a> {
         if !ascends || !is_finite || bounds.len() >= POINT_BUCKETS_MAX {
             return Err(Reject::Bounds);
         }
+
         // Without buckets, samples may have any value.
         if bounds.is_empty() && counts.is_empty() {
             return Ok(Self::trimmed(layout(latencies, 0, bounds), 0, latencies.count, 0, &[]));
         }
+
         if counts.len() != bounds.len() + 1 {
             return Err(Reject::Counts);
         }
@@ -112,6 +114,7 @@ impl<'a> BucketCounts<'a> {
         let zero = (Edge::FIRST, zero_edge(latencies), self.zero);
         let positive = edges.windows(2).zip(self.counts).map(|(edge, n)| (edge[0], edge[1], *n));
         let used = [zero].into_iter().chain(positive).filter(|(_, _, n)| *n > 0);
+
         let rows = used.map(|(lower, upper, n)| {
             let (over_ns, upto_ns) = ends.narrowed(lower, upper);
             (over_ns, upto_ns, n)
@@ -122,6 +125,7 @@ impl<'a> BucketCounts<'a> {
         let least = |sum: u128, (over_ns, _, n): (u64, u64, u64)| {
             sum.saturating_add(u128::from(over_ns) * u128::from(n))
         };
+
         let above = sum.and_then(|sum| sum.checked_sub(rows.clone().fold(0, least)));
         let above_ns = above.map(|above| u64::try_from(above).unwrap_or(u64::MAX));
 
@@ -142,12 +146,15 @@ fn parts(
 ) -> impl Iterator<Item = (u64, u64, u64)> {
     let above_ns = above_ns.filter(|_| upto_ns >= MAX_NS);
     let mut larger = 0;
+
     std::iter::from_fn(move || {
         let left = n.checked_sub(larger).filter(|left| *left > 0)?;
+
         let Some(above_ns) = above_ns else {
             larger = n;
             return Some((over_ns, upto_ns, n));
         };
+
         // One, two, four and so on: as many parts as the number of samples has digits.
         let part = left.min(larger + 1);
         let end_ns = over_ns.saturating_add((above_ns / (larger + 1)).max(1));

@@ -65,6 +65,7 @@ impl Points {
         let start = if is_since_start(point) { point.start } else { Wall::default() };
         check_time(point)?;
         let mut recorder = PointRecorder { now, point, interval, edges, stats };
+
         let counts = if let Some(stream) = streams.get(point.stream, start) {
             check_order(now.wall, point, stream.time)?;
             let before = stream.state.bytes();
@@ -81,6 +82,7 @@ impl Points {
             streams.insert(now, start, point, state);
             counts
         };
+
         self.stats.recorded += 1;
         Ok(counts)
     }
@@ -118,14 +120,17 @@ fn check_order(now: Wall, point: &Point<'_>, last: Wall) -> Result<(), Reject> {
     if is_ahead(last) && !is_ahead(point.time) {
         return Ok(());
     }
+
     let is_delta = match point.value {
         Value::Gauge(_) => false,
         Value::Latencies(_) | Value::Sum { .. } => point.temporality == Temporality::Delta,
     };
+
     if point.time < last {
         return Err(Reject::OutOfOrder);
     }
     let has_start = point.start != Wall::default();
+
     match point.time == last || is_delta && has_start && point.start < last {
         true => Err(Reject::Duplicate),
         false => Ok(()),

@@ -81,11 +81,13 @@ impl<'a> PartialHistogram<'a> {
         into.bounds.clear();
         into.counts.clear();
         let mut before = 0;
+
         for (bound, upto) in &self.rows {
             into.bounds.push(*bound);
             into.counts.push(upto - before);
             before = *upto;
         }
+
         into.counts.push(count - before);
         into.count = count;
         into.sum = self.sum.filter(|sum| sum.is_finite());

@@ -49,6 +49,7 @@ impl<'a> PageMetadata<'a> {
     /// Reads the metadata of a page; malformed lines are rejected when the rows are read.
     pub(super) fn read(lines: impl Iterator<Item = &'a [u8]> + Clone, streams: &StreamIds) -> Self {
         let (mut outline, mut pairs) = (Self::default(), Vec::new());
+
         for line in lines.clone().filter(|line| line.trim_ascii_start().starts_with(b"#")) {
             match parse(line, &mut pairs) {
                 Ok(Line::Type(name, family_type)) => {
@@ -67,6 +68,7 @@ impl<'a> PageMetadata<'a> {
                 outline.on_start(line, &mut pairs, streams);
             }
         }
+
         outline
     }
 

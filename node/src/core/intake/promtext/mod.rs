@@ -100,6 +100,7 @@ impl Pages {
                 return ScrapeOutcome::default();
             }
         };
+
         match target.read(now, page, labels, units, sink) {
             Ok(page) => target.on_page(page),
             Err(kind) => target.on_unusable(kind),

@@ -144,6 +144,7 @@ impl<'a, 'p> PageReader<'a, 'p> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
         let (family, role) = self.metadata.role(row.name);
+
         if !self.rules.target.allows(row.name, family) {
             self.outcome.excluded += 1;
             return Ok(());
@@ -204,6 +205,7 @@ impl<'a, 'p> PageReader<'a, 'p> {
     ) -> Result<(), Reject> {
         let series = self.rules.stream_ids.of_histogram(family, pairs);
         let stream = series.wrapping_add(2);
+
         let index = match self.by_stream.get(&stream) {
             Some(index) => *index,
             None => {
@@ -227,6 +229,7 @@ impl<'a, 'p> PageReader<'a, 'p> {
         for mut partial in std::mem::take(&mut self.partials) {
             let PartialHistogram { family: name, labels, start, .. } = partial;
             let row = Row { name, labels, value: f64::NAN };
+
             match partial.finish(&mut whole).and_then(|()| self.unit(name)) {
                 Ok(unit) => {
                     if start.is_new {

@@ -113,15 +113,18 @@ impl Recorder {
         let operation = Operation::new(name).map_err(|_| Reject::Name)?;
         let (tags, container) = (text(line.tags)?, text(line.container)?);
         let series_type = SeriesType::of(line.metric_type);
+
         let unit = match series_type {
             SeriesType::Latency => self.units.of(line.metric_type, name)?,
             SeriesType::Counter | SeriesType::Gauge => TimeUnit::Nanoseconds,
         };
+
         let values = self.values.read(line, unit)?;
         let is_decided = !self.units.is_assumed(line.metric_type, name) || {
             let is_named_seconds = self.units.named(name) == Some(Unit(Some(TimeUnit::Seconds)));
             self.unit_check.on_line(&operation, line.values, is_named_seconds)
         };
+
         let (kept, labels) = self.interval.label_rules.read(tags, container);
         let (slot, folded) = self.interval.slot(series_type, Series { operation, labels: kept })?;
         if is_decided && !folded {
@@ -144,6 +147,7 @@ impl Recorder {
     /// client has counted it as sent, so it is in the ledger.
     pub(super) fn on_frame(&mut self, now: Wall, clamped: u64, latency: Latency) {
         self.stats.clamped = self.stats.clamped.saturating_add(clamped);
+
         for (series, histogram) in latency.histograms {
             let samples = histogram.count();
             let merged = self.interval.merge(series, histogram);
@@ -152,11 +156,13 @@ impl Recorder {
             }
             self.on_outcome(merged, samples);
         }
+
         for (series, amount) in latency.counters {
             let slot = self.interval.slot_ref(SeriesType::Counter, series);
             let added = slot.map(|slot| self.interval.add(slot, amount));
             self.on_outcome(added, 1);
         }
+
         for (series, value) in latency.gauges {
             let slot = self.interval.slot_ref(SeriesType::Gauge, series);
             let set = slot.map(|slot| self.interval.set(now, slot, value));

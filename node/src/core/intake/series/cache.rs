@@ -81,6 +81,7 @@ impl SeriesCache {
         if self.table.len() >= self.entries_max || bytes.len() > CACHED_SERIES_BYTES_MAX {
             return;
         }
+
         let entry = Entry {
             hash,
             metric_type: line.metric_type,
@@ -90,6 +91,7 @@ impl SeriesCache {
             bytes: bytes.into(),
             known,
         };
+
         self.table.insert_unique(hash, entry, |entry| entry.hash);
     }
 

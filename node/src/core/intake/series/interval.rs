@@ -175,17 +175,20 @@ impl Interval {
         let slot = &mut slots[slot];
         slot.is_active = true;
         let mut counts = RecordCounts { values: count, labels, ..RecordCounts::default() };
+
         match (&mut slot.value, values) {
             (SlotValue::Latency(latency), Values::Latencies { latencies_ns, weight }) => {
                 if !latency.has_room(weight, latencies_ns.len(), *samples_left) {
                     return Err(Reject::SamplesCap);
                 }
                 latency.sources.add(*source);
+
                 for latency_ns in latencies_ns {
                     let samples = latency.record(*latency_ns, weight);
                     counts.samples += samples;
                     counts.clamped += if *latency_ns > MAX_NS { samples } else { 0 };
                 }
+
                 *samples_left = samples_left.saturating_sub(counts.samples);
             }
             (SlotValue::Counter(counter), Values::Amount(amount)) => counter.add(amount),
@@ -193,6 +196,7 @@ impl Interval {
             // A slot is found by name and type, so its values have that type.
             (SlotValue::Latency(_) | SlotValue::Counter(_) | SlotValue::Gauge(_), _) => {}
         }
+
         Ok(counts)
     }
 
@@ -320,11 +324,13 @@ impl Interval {
                 slot.is_active.then(|| kept - 1)
             })
             .collect();
+
         self.by_series.retain(|_, slot| {
             let now = moved[*slot];
             *slot = now.unwrap_or_default();
             now.is_some()
         });
+
         self.slots.retain_mut(|slot| std::mem::take(&mut slot.is_active));
         if self.slots.is_empty() {
             self.slots = Vec::new();

@@ -98,10 +98,12 @@ impl LabelRules {
     ) -> (Labels, Option<LineLabelStats>) {
         let mut kept: BTreeMap<String, String> = BTreeMap::new();
         let mut stats = LineLabelStats::default();
+
         for (raw_key, raw_value) in pairs {
             let key = sanitize(raw_key, LABEL_KEY_BYTES_MAX, |c| {
                 c.is_ascii_alphanumeric() || "_.-".contains(c)
             });
+
             let count = if key.is_empty() {
                 &mut stats.no_key
             } else if !self.allow.is_empty() && !self.allow.contains(&key) {
@@ -118,8 +120,10 @@ impl LabelRules {
                 kept.insert(key, value);
                 continue;
             };
+
             *count += 1;
         }
+
         let stats = Some(stats).filter(|stats| *stats != LineLabelStats::default());
         (Labels::new(kept).unwrap_or_default(), stats)
     }

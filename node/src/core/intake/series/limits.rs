@@ -39,6 +39,7 @@ impl LatencyLimits {
             if limits.insert(*limit_ns, latest).is_none() {
                 changed.insert(operation.clone());
             }
+
             while limits.len() > LIMITS_MAX {
                 let oldest = limits.iter().filter(|(limit, _)| *limit != limit_ns);
                 let Some((oldest, _)) = oldest.min_by_key(|(_, of)| of.at) else { break };
@@ -46,6 +47,7 @@ impl LatencyLimits {
                 limits.remove(&oldest);
             }
         }
+
         self.evict(now, &mut changed);
         changed
     }
@@ -85,11 +87,13 @@ impl LatencyLimits {
                 *all = all.saturating_add(histogram.count());
             }
         }
+
         let is_breached = |operation: &Operation, limit_ns: u64, over: u64, all: u64| {
             let limit = self.by_operation.get(operation).and_then(|limits| limits.get(&limit_ns));
             let allowed = limit.map_or(u128::MAX, |limit| u128::from(limit.allowed_ppm));
             u128::from(over) * 1_000_000 > allowed.saturating_mul(all.into())
         };
+
         let breached = counts.into_iter().filter(|((operation, limit_ns), (over, all))| {
             is_breached(operation, *limit_ns, *over, *all)
         });

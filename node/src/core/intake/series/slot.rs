@@ -98,6 +98,7 @@ impl SeriesEntry {
         if let SlotValue::Latency(slot) = &mut self.value {
             slot.sources = Sources::default();
         }
+
         match &mut self.value {
             SlotValue::Latency(slot) if slot.histogram.is_empty() => {}
             SlotValue::Latency(slot) => {
@@ -162,7 +163,9 @@ impl LatencySlot {
             self.histogram.record(value_ns);
             return 1;
         }
+
         let exact = weight + self.remainder;
+
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -71,8 +71,10 @@ impl UnitCheck {
         let progress = self.by_operation.entry(operation.clone()).or_default();
         let Progress::Open(evidence) = progress else { return true };
         let mut rest = values;
+
         while let Some(value) = next_value(&mut rest) {
             evidence.add(value, is_named_seconds);
+
             match evidence.finding() {
                 Finding::TooFew => continue,
                 Finding::Plausible => {}
@@ -81,9 +83,11 @@ impl UnitCheck {
                     self.suspects.push(operation.clone());
                 }
             }
+
             *progress = Progress::Decided;
             return true;
         }
+
         false
     }
 

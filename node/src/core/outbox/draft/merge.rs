@@ -16,12 +16,14 @@ pub(super) fn merge(bodies: impl IntoIterator<Item = Latency>) -> Latency {
         for (series, theirs) in body.histograms {
             add(&mut histograms, series, theirs, |ours, theirs| ours.merge(&theirs));
         }
+
         for (series, theirs) in body.counters {
             // The sum of two finite numbers may be infinite, which the wire rejects.
             let sum =
                 |ours: &mut f64, theirs: f64| *ours = (*ours + theirs).clamp(f64::MIN, f64::MAX);
             add(&mut counters, series, theirs, sum);
         }
+
         gauges.extend(body.gauges);
     }
 

@@ -119,6 +119,7 @@ impl Draft {
         let all = || std::iter::once(&self).chain(others);
         let bodies: Vec<_> = all().map(|draft| (draft.kind, &draft.body[..])).collect();
         let labelled = all().find(|draft| draft.is_latency());
+
         Self {
             kind: SnapshotKind::Interval,
             body: Bytes::from(combine_bodies(&bodies)),
@@ -296,6 +297,7 @@ impl Draft {
             Body::Latency(latency) => Some(latency),
             _ => None,
         };
+
         let bodies = drafts.iter().map(latency).collect::<Option<Vec<_>>>()?;
         let parts = split(merge(bodies), COALESCED_BYTES_MAX);
         let number = parts.len().max(1) as u64;
@@ -310,6 +312,7 @@ impl Draft {
             joined.produced = produced / number + rest;
             joined
         };
+
         let joined: Vec<Self> = (0..).zip(parts).map(part).collect();
 
         // As many drafts as before are worth their work only where they are a tenth smaller.

@@ -152,6 +152,7 @@ impl Unconfirmed {
 
         let rests_until = if self.leaving { now } else { now.plus(RESEND_AFTER) };
         let confirmed_by = ConfirmerSet::default();
+
         let copy = UnconfirmedCopy {
             message,
             adopted,
@@ -160,6 +161,7 @@ impl Unconfirmed {
             rests_until,
             confirmed_by,
         };
+
         self.copies.insert(ticket, copy);
     }
 
@@ -181,11 +183,13 @@ impl Unconfirmed {
                 .iter()
                 .find(|confirmed| confirmed.incarnation == copy.message.incarnation)
         };
+
         // A list of full length may have been cut: an incarnation that is absent may be stored all
         // the same.
         let names_all = confirmation.incarnations.len() < CONFIRMED_INCARNATIONS_MAX;
 
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
+
         for (ticket, copy) in &mut self.copies {
             if replaced {
                 copy.confirmed_by.remove(confirmer);

@@ -104,6 +104,7 @@ impl Wal {
         let drafts_gone = file.drafts.retain(held.drafts.iter().map(|(id, ..)| *id));
         let sealed_gone = file.sealed.retain(held.sealed.iter().map(|sealed| sealed.key()));
         let mut snapshots = Vec::new();
+
         for (id, lane, draft) in &held.drafts {
             if !file.drafts.contains(*id) {
                 let snapshot = record::encode(&self.identity, *id, draft);
@@ -111,6 +112,7 @@ impl Wal {
                 snapshots.push((*id, *lane, *draft, snapshot));
             }
         }
+
         let new = |sealed: &&&SealedMessage| !file.sealed.contains(sealed.key());
         let sealed: Vec<&SealedMessage> = held.sealed.iter().filter(new).copied().collect();
         sealed.iter().for_each(|s| file.sealed.insert(s.key(), s.payload.len() + s.subject.len()));
@@ -118,6 +120,7 @@ impl Wal {
         let gone = |state: &&IncarnationState| {
             held.incarnations.iter().all(|h| h.incarnation != state.incarnation)
         };
+
         let batch = BatchRecord {
             drafts: snapshots.iter().map(DraftRecord::new).collect(),
             drafts_gone: drafts_gone.into_iter().map(|id| id.0).collect(),
@@ -134,11 +137,13 @@ impl Wal {
                 .map(|state| state.incarnation.0)
                 .collect(),
         };
+
         // A lost removal of a sealed message is harmless: the message is sent once more.
         let sync = !(batch.drafts.is_empty()
             && batch.drafts_gone.is_empty()
             && batch.sealed.is_empty()
             && batch.runs.is_empty());
+
         // The same entries may be held in another order than before.
         let something = sync || batch.has_removals();
         let bytes = if something { frame::frame(&batch) } else { Vec::new() };

@@ -29,6 +29,7 @@ impl Group {
         } else {
             ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"]
         };
+
         let all = |file: &str| upwards(root, controller, file);
         Self {
             is_unified,

@@ -52,14 +52,17 @@ impl Cgroup {
         if self.relist.is_due(now) {
             self.find(space);
         }
+
         match &mut self.memory {
             Ok(memory) => memory.gather(space, gather),
             Err(why) => absent(&MEMORY, *why, gather),
         }
+
         match &mut self.cpu {
             Ok(cpu) => cpu.gather(space, gather),
             Err(why) => absent(&CPU, *why, gather),
         }
+
         match &mut self.tasks {
             Ok(tasks) => tasks.gather(space, gather),
             Err(why) => absent(&TASKS, *why, gather),

@@ -55,8 +55,10 @@ pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
         let kilobytes = queried(device.pcie_throughput(way));
         kilobytes.and_then(units::bytes_per_second_from_kilobytes)
     };
+
     let counted = |answer| queried(answer).map(u64::from).and_then(units::count);
     let energy = queried(device.total_energy_consumption());
+
     let mut findings: Vec<_> = [
         (&GPU_PCIE_RECEIVE_BYTES_PER_SECOND, rate(PcieUtilCounter::Receive)),
         (&GPU_PCIE_TRANSMIT_BYTES_PER_SECOND, rate(PcieUtilCounter::Send)),
@@ -69,6 +71,7 @@ pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
     .into_iter()
     .map(|(sensor, raw)| Finding::once(sensor, raw))
     .collect();
+
     findings.extend(fans(device));
     findings.extend(instances(device));
     findings
@@ -79,10 +82,12 @@ pub(super) fn seldom(device: &Device<'_>) -> Vec<Finding> {
     let slowdown = queried(device.temperature_threshold(TemperatureThreshold::Slowdown));
     let slowdown = slowdown.map(f64::from).and_then(scale::celsius);
     let mut findings = vec![Finding::once(&GPU_TEMPERATURE_SLOWDOWN_CELSIUS, slowdown)];
+
     findings.extend(DOMAINS.into_iter().zip(CLOCKS).map(|(domain, clock)| {
         let limit = hertz(device.max_clock_info(clock));
         Finding::of(&GPU_CLOCK_LIMIT_HERTZ, "domain", domain, limit)
     }));
+
     for (kind, error) in
         [("corrected", MemoryError::Corrected), ("uncorrected", MemoryError::Uncorrected)]
     {
@@ -90,6 +95,7 @@ pub(super) fn seldom(device: &Device<'_>) -> Vec<Finding> {
         let errors = errors.and_then(units::count);
         findings.push(Finding::of(&GPU_ECC_ERRORS_TOTAL, "kind", kind, errors));
     }
+
     findings.extend(broken_memory(device));
     findings
 }
@@ -103,10 +109,12 @@ fn broken_memory(device: &Device<'_>) -> Vec<Finding> {
         (&GPU_REMAPPED_ROWS, "corrected", NVML_FI_DEV_REMAPPED_COR),
         (&GPU_REMAPPED_ROWS, "uncorrected", NVML_FI_DEV_REMAPPED_UNC),
     ];
+
     let mut answers = match device.field_values_for(&FIELDS.map(|(.., id)| FieldId(id))) {
         Ok(answers) => Ok(answers.into_iter()),
         Err(error) => Err(queried::<()>(Err(error)).err()),
     };
+
     let finding = |(sensor, kind, _): (&'static Sensor, &str, u32)| {
         let raw = match &mut answers {
             Ok(answers) => {
@@ -119,6 +127,7 @@ fn broken_memory(device: &Device<'_>) -> Vec<Finding> {
         };
         Finding::of(sensor, "kind", kind, raw)
     };
+
     FIELDS.into_iter().map(finding).collect()
 }
 
@@ -152,10 +161,12 @@ fn instances(device: &Device<'_>) -> Vec<Finding> {
     let divided = queried(device.mig_mode()).map(|mode| mode.current != 0);
     let enabled = divided.map(|divided| f64::from(u8::from(divided)));
     let mut findings = vec![Finding::once(&GPU_MIG_ENABLED, enabled)];
+
     let most = match divided {
         Ok(true) => queried(device.mig_device_count()).unwrap_or(GPU_INSTANCES_MAX),
         Ok(false) | Err(_) => 0,
     };
+
     for index in 0..most.min(GPU_INSTANCES_MAX) {
         let memory = match device.mig_device_by_index(index) {
             Ok(instance) => queried(instance.memory_info()),
@@ -163,14 +174,17 @@ fn instances(device: &Device<'_>) -> Vec<Finding> {
             Err(NvmlError::NotFound) => continue,
             Err(error) => queried(Err(error)),
         };
+
         let mut find = |sensor, bytes: Result<u64, MissingReading>| {
             let raw = bytes.and_then(scale::bytes);
             findings.push(Finding::of(sensor, "mig", &index, raw));
         };
+
         let memory = memory.as_ref().map_err(|missing| *missing);
         find(&GPU_MEMORY_TOTAL_BYTES, memory.map(|memory| memory.total));
         find(&GPU_MEMORY_USED_BYTES, memory.map(|memory| memory.used));
         find(&GPU_MEMORY_FREE_BYTES, memory.map(|memory| memory.free));
     }
+
     findings
 }

@@ -29,18 +29,22 @@ impl Links {
     pub(super) fn query(&mut self, device: &Device<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut refused = MissingReading::unsupported("no_link");
+
         for link in (0..GPU_LINKS_MAX).map(|link| device.link_wrapper_for(link)) {
             let up = match link.is_active() {
                 // Past the last link.
                 Err(NvmlError::InvalidArg) => break,
                 up => queried(up).map(|up| f64::from(u8::from(up))),
             };
+
             // A GPU without NVLink returns this for every number that a link might have.
             if let (Err(missing), 0) = (up, link.link()) {
                 refused = missing;
                 break;
             }
+
             findings.push(Finding::of(&GPU_NVLINK_UP, "link", &link.link(), up));
+
             for ((_, kind), errors) in KINDS.iter().zip(&mut self.errors) {
                 match queried(link.error_counter(*kind)) {
                     Ok(count) => errors[link.link() as usize] = Some(count),
@@ -48,14 +52,17 @@ impl Links {
                 }
             }
         }
+
         if findings.is_empty() {
             findings.push(Finding::once(&GPU_NVLINK_UP, Err(refused)));
         }
+
         findings.extend(KINDS.iter().zip(&self.errors).map(|((kind, _), errors)| {
             let counted = errors.iter().flatten().copied().reduce(u64::saturating_add);
             let raw = counted.ok_or(refused).and_then(units::count);
             Finding::of(&GPU_NVLINK_ERRORS_TOTAL, "kind", *kind, raw)
         }));
+
         findings
     }
 }

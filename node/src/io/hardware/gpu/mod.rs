@@ -61,6 +61,7 @@ impl Gpus {
     pub(super) fn run(mut self, lifeline: &Lifeline) {
         let mut roster = Roster::default();
         let mut got = None;
+
         loop {
             let why = match self.load() {
                 Ok(nvml) => match self.watch(&nvml, &mut roster, lifeline) {
@@ -82,6 +83,7 @@ impl Gpus {
                             ),
                         }
                     }
+
                     why
                 }
             };
@@ -109,6 +111,7 @@ impl Gpus {
         let mut session = Session::new(nvml, began);
         let mut close_at = began.plus(self.every);
         let mut listed = session.list(roster);
+
         loop {
             let now = self.clock.now().mono;
             match &listed {
@@ -127,6 +130,7 @@ impl Gpus {
                 }
                 Ok(_) => {}
             }
+
             self.sampling.timed(|| session.poll(roster, now));
             if !pace.rest(lifeline) {
                 return Ended::Cut;
@@ -145,6 +149,7 @@ impl Gpus {
         roster.lose(MissingReading::failed(why.reason));
         let mut pace = Pace::new(self.clock, self.every);
         let again = self.clock.now().mono.plus(SENSOR_RELIST_EVERY);
+
         loop {
             let now = self.clock.now().mono;
             if now >= again {

@@ -75,18 +75,22 @@ impl Gpu {
         for (domain, spread) in DOMAINS.into_iter().zip(&self.figures[SINGLES..]) {
             out.put_folded(&OF_CLOCKS, Some(("domain", domain)), spread);
         }
+
         for (reason, held, seconds) in self.throttle.by_reason() {
             let label = Some(("reason", reason));
             out.put(&GPU_THROTTLE_REASON, label, held);
             out.put(&GPU_THROTTLE_SECONDS_TOTAL, label, seconds);
         }
+
         let limit = clock_limit(&self.seldom);
         out.put(&GPU_THROTTLED, None, self.throttle.by_heat(&self.figures, limit));
         let faults = self.faults.findings();
+
         for finding in faults.iter().chain(&self.each_interval).chain(&self.seldom) {
             let label = finding.label.as_ref().map(|(key, which)| (*key, which.as_str()));
             out.put(finding.sensor, label, finding.raw);
         }
+
         self.figures = [Spread::default(); FIGURES];
         self.throttle.next();
     }

@@ -65,6 +65,7 @@ pub(super) fn poll(device: &Device<'_>) -> Poll {
     let celsius = queried(device.temperature(TemperatureSensor::Gpu)).map(f64::from);
     let [graphics, sm, clock_of_memory, video] =
         CLOCKS.map(|clock| hertz(device.clock_info(clock)));
+
     Poll {
         figures: [
             percent(utilization.as_ref().map(|rates| rates.gpu).map_err(|missing| *missing)),

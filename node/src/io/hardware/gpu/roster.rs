@@ -23,17 +23,20 @@ impl Roster {
     pub(super) fn on_list(&mut self, uuids: &[Option<String>]) -> Vec<Option<usize>> {
         self.lose(LOST);
         let mut found: Vec<_> = uuids.iter().map(|uuid| self.known(uuid.as_deref())).collect();
+
         for (position, uuid) in uuids.iter().enumerate() {
             if found[position].is_none() {
                 found[position] =
                     self.nameless(position, uuid, &found).or_else(|| self.admit(position, &found));
             }
+
             let Some(index) = found[position] else { continue };
             self.positions[index] = position;
             let gpu = &mut self.gpus[index];
             gpu.lost = None;
             gpu.uuid = uuid.clone().or_else(|| gpu.uuid.take());
         }
+
         self.unseated = found.iter().filter(|index| index.is_none()).count();
         found
     }

@@ -47,9 +47,11 @@ impl<'nvml> Session<'nvml> {
         let uuid = |device: &Result<Device<'_>, NvmlError>| device.as_ref().ok()?.uuid().ok();
         let uuids: Vec<_> = devices.iter().map(uuid).collect();
         let mut before = std::mem::take(&mut self.seats);
+
         for (index, device) in roster.on_list(&uuids).into_iter().zip(devices) {
             let Some(index) = index else { continue };
             let gpu = &mut roster.gpus[index];
+
             match queried(device) {
                 Ok(device) => {
                     gpu.name = gpu.name.take().or_else(|| device.name().ok());
@@ -62,6 +64,7 @@ impl<'nvml> Session<'nvml> {
                 Err(missing) => gpu.lost = Some(MissingReading::failed(missing.reason)),
             }
         }
+
         Ok(count)
     }
 

@@ -31,9 +31,11 @@ pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, us
         Ok(listed) => listed,
         Err(error) => return (vec![Err(missing(&error)); names.len()], 0),
     };
+
     let pids: Vec<u32> = numbers(listed).collect();
     let mut found = vec![Vec::new(); names.len()];
     let mut hidden = None;
+
     for pid in pids.iter().take(WATCH_NAMES_MAX) {
         match processes.file(*pid, "comm") {
             Ok(None) => {}
@@ -45,11 +47,13 @@ pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, us
             Err(why) => hidden = Some(why),
         }
     }
+
     // A positive lookup is certain; a negative one may be stale.
     let found = found.into_iter().map(|found| match hidden {
         Some(why) if found.is_empty() => Err(why),
         _ => Ok(found),
     });
+
     (found.collect(), pids.len().saturating_sub(WATCH_NAMES_MAX))
 }
 
@@ -63,6 +67,7 @@ fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
     if name.len() <= KERNEL_NAME_BYTES {
         return comm == name;
     }
+
     let Ok(Some(arguments)) = (if name.starts_with(comm) && comm.len() == KERNEL_NAME_BYTES {
         processes.file(pid, "cmdline")
     } else {
@@ -70,6 +75,7 @@ fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
     }) else {
         return false;
     };
+
     let file_name = |argument: &[u8]| argument.rsplit(|byte| *byte == b'/').next() == Some(name);
     arguments.split(|byte| *byte == 0).take(2).any(file_name)
 }
@@ -85,6 +91,7 @@ pub(super) fn in_cgroup(root: &Root, group: &Path) -> Found {
         return Ok(Vec::new());
     };
     let (mut found, mut open, mut walked) = (Vec::new(), vec![top], 0);
+
     while let Some(folder) = open.pop() {
         if walked == WATCH_CGROUPS_MAX {
             return Err(MissingReading::failed("too_many_cgroups"));
@@ -96,6 +103,7 @@ pub(super) fn in_cgroup(root: &Root, group: &Path) -> Found {
             return Err(missing(&error));
         }
     }
+
     // Version 1 may name one twice, and names those 0 that this namespace cannot name.
     found.sort_unstable();
     found.dedup();

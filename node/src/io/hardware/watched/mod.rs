@@ -136,8 +136,10 @@ impl Watched {
             self.find_names();
             self.names.begin(now, took);
         }
+
         let groups_too = self.groups.is_over(now);
         let took = Stopwatch::start();
+
         for (watch, members) in &mut self.watches {
             match &watch.by {
                 By::Pid(pid) => members.take(Ok(vec![*pid])),
@@ -147,6 +149,7 @@ impl Watched {
                 By::Cgroup(_) | By::Process(_) => {}
             }
         }
+
         if groups_too {
             self.groups.begin(now, took);
         }
@@ -190,6 +193,7 @@ impl Members {
             }
             Ok(found) => found,
         };
+
         let Read { processes, unread, why } = read(found, from);
         let living = processes.iter().filter(|(_, process)| !process.has_ended).count();
         let count = Ok((living + unread) as f64);
@@ -220,6 +224,7 @@ fn read(found: &mut Vec<Member>, from: &Processes) -> Read {
             true
         }
     });
+
     read
 }
 
@@ -234,6 +239,7 @@ fn sums(
     };
     let resident = sum(|process| process.resident_pages).saturating_mul(units.page_bytes);
     let seconds = |ticks: f64| ticks / units.ticks_per_second;
+
     let mut sums = vec![
         (&WATCHED_CPU_SECONDS_TOTAL, Ok(seconds(total.cpu_ticks as f64))),
         (&WATCHED_RESIDENT_BYTES, scale::bytes(resident)),
@@ -241,6 +247,7 @@ fn sums(
         (&WATCHED_FAULTS_MINOR_TOTAL, Ok(total.faults_minor as f64)),
         (&WATCHED_FAULTS_MAJOR_TOTAL, Ok(total.faults_major as f64)),
     ];
+
     sums.extend(ticks_per_second.map(|ticks| (&WATCHED_CPU_RATIO, Ok(seconds(ticks)))));
     sums
 }

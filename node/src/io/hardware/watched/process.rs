@@ -88,6 +88,7 @@ fn parse(text: &[u8]) -> Option<Process> {
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3).copied();
     let figure = |number| field(number)?.parse::<u64>().ok();
+
     Some(Process {
         started: figure(22)?,
         has_ended: matches!(field(3)?, "Z" | "X" | "x"),

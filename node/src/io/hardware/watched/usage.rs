@@ -43,14 +43,17 @@ impl ProcessUsage {
     pub(super) fn sample(&mut self, now: Mono, processes: &[(u32, Process)]) -> Option<f64> {
         let mut of_known = None;
         self.samples += 1;
+
         for (pid, process) in processes {
             let known = self.known.get(pid).filter(|known| known.started == process.started);
             let was_there = known.is_some_and(|known| known.sample + 1 == self.samples);
+
             let before = match known {
                 Some(known) => known.used,
                 None if self.is_younger(process) => Used::default(),
                 None => process.used,
             };
+
             let grown = process.used.since(before);
             self.total = self.total.plus(grown);
             if was_there {
@@ -60,6 +63,7 @@ impl ProcessUsage {
             let used = before.plus(grown);
             self.known.insert(*pid, Known { started: process.started, used, sample: self.samples });
         }
+
         self.evict();
         let elapsed = seconds(now.0.saturating_sub(self.last.0));
         self.last = now;

@@ -141,6 +141,7 @@ impl Peaks {
             PeakIndex::First(at) => &mut self.now[at],
             PeakIndex::Later(at) => &mut self.now_later[at],
         };
+
         *now = Self::worse(place, value, *now);
     }
 
@@ -220,6 +221,7 @@ impl NodeMetrics {
     ) {
         let Self { counted, counted_later, known: [account_known, bus_known], .. } = self;
         let is_old = |what: Count| at.since(Wall(incarnation.0)) > what.span();
+
         for (what, stand) in ledger {
             let counted = &mut counted[what as usize];
             match *account_known || !is_old(what) {
@@ -230,6 +232,7 @@ impl NodeMetrics {
 
         *account_known = true;
         let Some(bus) = bus else { return };
+
         for (what, stand) in [
             (Count::Rerouted, bus.rerouted),
             (Count::Dropped, bus.dropped),
@@ -246,6 +249,7 @@ impl NodeMetrics {
                 false => *counted = CounterIncrease::constant(stand),
             }
         }
+
         *bus_known = true;
     }
 

@@ -186,6 +186,7 @@ impl<'r> WorstReadings<'r> {
             if inputs.is_empty() || !fits(labels) {
                 continue;
             }
+
             for &&Input { figure, part, .. } in inputs {
                 let of = (figure, labels);
                 match part {
@@ -216,6 +217,7 @@ impl<'r> WorstReadings<'r> {
                 worst.offer(of, ratio, labels);
             }
         }
+
         worst
     }
 

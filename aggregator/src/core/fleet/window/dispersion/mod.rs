@@ -136,6 +136,7 @@ impl Dispersion {
         }
         let width = 1 + of.used();
         let place = self.open.binary_search_by_key(&number, |open| open.number);
+
         let place = place.unwrap_or_else(|place| {
             self.open.insert(place, HalfHour { number, counts: vec![0; BLOCKS * width] });
             place
@@ -243,6 +244,7 @@ impl Learned {
             None if half.number.is_multiple_of(2) => self.first_half = Some(half),
             before => self.latest = self.latest.and(&Seen::of_hour(before, half)),
         }
+
         self.latest = self.latest.and(&Seen::of(&blocks, samples, over));
 
         let is_other = self.latest.differs_from(&self.past);
@@ -344,6 +346,7 @@ impl Variance {
                 found.independent += each * of_block * (1.0 - of_block / samples);
             }
         }
+
         if found.blocks > 0.0 { found } else { Self::default() }
     }
 

@@ -116,6 +116,7 @@ fn value_text(value: &[u8]) -> AttributeValue<'_> {
             _ => continue,
         };
     }
+
     value_text
 }
 

@@ -46,8 +46,10 @@ pub(super) fn head(kind: MetricKind, point: &[u8]) -> Head<'_> {
         MetricKind::Histogram => (9, 10),
         MetricKind::Exponential => (1, 10),
     };
+
     let attributes = Attributes::new(point, attributes);
     let mut head = Head { attributes, start: Wall(0), time: Wall(0), has_value: true };
+
     for field in fields(point) {
         match field {
             (2, Wire::Fixed64(nanos)) => head.start = Wall(nanos),
@@ -58,6 +60,7 @@ pub(super) fn head(kind: MetricKind, point: &[u8]) -> Head<'_> {
             _ => {}
         }
     }
+
     head
 }
 
@@ -111,6 +114,7 @@ impl ListBuffers {
         self.counts.clear();
         self.bounds.clear();
         let mut latencies = without_buckets(unit);
+
         for field in fields(point) {
             match field {
                 (4, Wire::Fixed64(count)) => latencies.count = count,
@@ -122,6 +126,7 @@ impl ListBuffers {
                 _ => {}
             }
         }
+
         let buckets = Buckets::Explicit { bounds: &self.bounds, counts: &self.counts };
         Ok(Value::Latencies(Latencies { buckets, ..latencies }))
     }
@@ -139,6 +144,7 @@ impl ListBuffers {
         let mut latencies = without_buckets(unit);
         let (mut scale, mut zero, mut zero_threshold, mut offset) = (0, 0, 0.0, 0);
         let mut negative: u64 = 0;
+
         for field in fields(point) {
             match field {
                 (4, Wire::Fixed64(count)) => latencies.count = count,
@@ -153,6 +159,7 @@ impl ListBuffers {
                 _ => {}
             }
         }
+
         let positive = &self.counts;
         let buckets =
             Buckets::Exponential { scale, zero, zero_threshold, offset, positive, negative };

@@ -169,11 +169,14 @@ impl<'de> Visitor<'de> for Value<'_> {
         self.out.resize(begin, 0);
         Body { message, out: &mut *self.out }.visit_map(map)?;
         let mut len = self.out.len() - begin;
+
         for byte in &mut self.out[begin - LENGTH_BYTES..begin] {
             *byte = low_bits(len as u64) | 0x80;
             len >>= 7;
         }
+
         self.out[begin - 1] &= 0x7f;
+
         match len {
             0 => Ok(()),
             _ => Err(A::Error::custom("a message of more than 32 GiB")),

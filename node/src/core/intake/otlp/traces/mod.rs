@@ -79,17 +79,21 @@ impl SpanReader {
             stats.spans_unmatched += 1;
             return Ok(());
         };
+
         let latency_ns = span.latency_ns()?;
         let state = &context.state;
         let id = join(state, &[span.trace_id, span.id].map(|id| hash(state, id)));
+
         if self.recent.contains(id) {
             stats.spans_repeated += 1;
             return Ok(());
         }
+
         let operation = match &rule.operation {
             Some(operation) => operation.clone(),
             None => to_operation(span.name)?,
         };
+
         let mut pairs = Pairs::default();
         pairs.add_named(&rule.labels, |key| span.attribute(key));
         if span.failed {
@@ -117,6 +121,7 @@ impl<'a> Span<'a> {
             attributes: Attributes::new(span, 9),
             resource,
         };
+
         for field in fields(span) {
             match field {
                 (1, Wire::Bytes(id)) => read.trace_id = id,
@@ -130,6 +135,7 @@ impl<'a> Span<'a> {
                 _ => {}
             }
         }
+
         read
     }
 

@@ -101,6 +101,7 @@ impl BucketDifference {
         if by == 0 {
             return previous.counts.len() <= counts.len() && subtracted(counts, &previous.counts);
         }
+
         (previous.offset..).zip(&previous.counts).all(|(index, n)| {
             counts
                 .get_mut(at(index >> by, first))

@@ -164,6 +164,7 @@ impl StreamTable {
         let Some(oldest) = found.iter().min().filter(|_| found.len() > STREAM_STARTS_MAX) else {
             return;
         };
+
         if let Ok(entry) = self.table.find_entry(hash, |known| known.last_found == *oldest) {
             self.bytes -= entry.remove().0.state.bytes();
             self.evicted += 1;

@@ -108,10 +108,12 @@ fn unquoted(name: &[u8]) -> &[u8] {
 fn comment(text: &[u8]) -> Result<Line<'_>, Reject> {
     let mut words = words(text);
     let keyword = words.next();
+
     let mut word = || {
         let word = words.next().unwrap_or_default();
         str::from_utf8(unquoted(word)).map_err(|_| Reject::Encoding)
     };
+
     match keyword {
         Some(b"TYPE") => {
             let (name, kind) = (word()?, word()?);
@@ -129,18 +131,21 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
         [b'{', ..] => (None, line),
         _ => name_of(line).map(|(name, rest)| (Some(name), rest)).ok_or(Reject::Name)?,
     };
+
     if !matches!(rest, [] | [b' ' | b'\t' | b'{', ..]) {
         return Err(Reject::Name);
     }
 
     let mut rest = rest.trim_ascii_start();
     let (mut labels, mut quoted) = (&[][..], None);
+
     if let [b'{', inner @ ..] = rest {
         rest = inner;
         quoted = take_pairs(&mut rest, pairs)?;
         labels = &inner[..inner.len() - rest.len()];
         rest = rest.strip_prefix(b"}").ok_or(Reject::Shape)?;
     }
+
     let ((Some(name), None) | (None, Some(name))) = (name, quoted) else {
         return Err(Reject::Name);
     };
@@ -189,6 +194,7 @@ fn take_pairs<'a>(
         }
         let key = take_key(rest)?;
         *rest = rest.trim_ascii_start();
+
         if let [b'=', after @ ..] = rest {
             *rest = after.trim_ascii_start().strip_prefix(b"\"").ok_or(Reject::Shape)?;
             let value = take_value(rest)?;
@@ -206,6 +212,7 @@ fn take_pairs<'a>(
         }
 
         *rest = rest.trim_ascii_start();
+
         match rest {
             [b',', after @ ..] => *rest = after,
             [b'}', ..] | [] => return Ok(name),
@@ -240,6 +247,7 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
     let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Reject::Shape)?;
     let (plain, after) = rest.split_at(end);
     let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Reject::Encoding);
+
     if let [b'"', after @ ..] = after {
         *rest = after;
         return text(plain).map(Cow::Borrowed);
@@ -248,6 +256,7 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
     // Only a value with an escape is copied.
     let mut value = plain.to_vec();
     let mut bytes = after.iter();
+
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => {
@@ -263,6 +272,7 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
             _ => value.push(*byte),
         }
     }
+
     Err(Reject::Shape)
 }
 
