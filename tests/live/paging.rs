@@ -1,4 +1,4 @@
-//! What pages nobody: a broker's restart.
+//! What causes no page: a broker's restart.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -343,7 +343,7 @@ mod tests {
             change(&resolved, &TimeZone::UTC),
             format!(
                 "2023-11-14 22:13:20+00:00 resolved critical {}: p99 1 ms [found 72 s late] \
-                 [ended: its node left in good order] [acknowledged by bob] \
+                 [ended: its node left normally] [acknowledged by bob] \
                  [receivers not notified]\n",
                 resolved.key
             )

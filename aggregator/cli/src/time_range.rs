@@ -31,24 +31,28 @@ impl TimeRange {
     /// # Errors
     /// When a time cannot be parsed; names the flag and the accepted forms.
     pub fn seconds(&self, now: &Zoned) -> Result<(f64, f64)> {
-        let read = |flag: &str, text: &str| {
-            parse(text, now).ok_or_else(|| {
-                anyhow!(
-                    "{flag}: cannot parse {text:?}; use 10:05, 2026-11-24 10:05, \
-                     2026-11-24T10:05:00+01:00, seconds since 1970, now, or now-2h"
-                )
-            })
+        let unknown = |flag: &str, text: &str| {
+            anyhow!(
+                "{flag}: cannot parse {text:?}; use 10:05, 2026-11-24 10:05, \
+                 2026-11-24T10:05:00+01:00, seconds since 1970, now, or now-2h"
+            )
         };
+        let to = self.to.as_deref().unwrap_or("now");
 
-        let to = self.to.as_deref().map_or(Ok(now.timestamp()), |text| read("--to", text))?;
-        let from = match (&self.from, &self.last) {
-            (Some(text), _) => read("--from", text)?,
+        let (from, to) = match (&self.from, &self.last) {
+            (Some(text), _) => {
+                let from = parse(text, now).ok_or_else(|| unknown("--from", text))?;
+                (from, parse_end(to, from, now).ok_or_else(|| unknown("--to", to))?)
+            }
             (None, last) => {
                 let last = last.as_deref().unwrap_or("1h");
                 let span = humantime::parse_duration(last).map_err(|_| {
                     anyhow!("--last: cannot parse {last:?}; use a duration, such as 2h")
                 })?;
-                to.checked_sub(span).with_context(|| format!("--last {last:?} is too long"))?
+
+                let to = parse(to, now).ok_or_else(|| unknown("--to", to))?;
+                let from = to.checked_sub(span);
+                (from.with_context(|| format!("--last {last:?} is too long"))?, to)
             }
         };
 
@@ -56,17 +60,30 @@ impl TimeRange {
     }
 }
 
-/// Seconds since 1970 of a time as people write it.
+/// Seconds since 1970 of both ends of a range as people write it.
 ///
 /// # Errors
-/// When it cannot be parsed.
-pub fn seconds_of(text: &str, now: &Zoned) -> Result<f64> {
-    let at = parse(text, now);
-    at.map(seconds).ok_or_else(|| anyhow!("cannot parse {text:?}; use 10:05 or RFC 3339"))
+/// When one of them cannot be parsed.
+pub fn seconds_of(from: &str, to: &str, now: &Zoned) -> Result<(f64, f64)> {
+    let unknown = |text: &str| anyhow!("cannot parse {text:?}; use 10:05 or RFC 3339");
+
+    let start = parse(from, now).ok_or_else(|| unknown(from))?;
+    let end = parse_end(to, start, now).ok_or_else(|| unknown(to))?;
+    Ok((seconds(start), seconds(end)))
 }
 
 fn seconds(at: Timestamp) -> f64 {
     at.as_millisecond() as f64 / 1e3
+}
+
+/// The end of a range that starts at `start`.
+fn parse_end(text: &str, start: Timestamp, now: &Zoned) -> Option<Timestamp> {
+    let end = parse(text, now)?;
+    match time_of_day(text, now) {
+        // At 10:07, 10:05 to 10:10 is today and not over yet.
+        Some(today) if end < start => Some(today.timestamp()),
+        _ => Some(end),
+    }
 }
 
 /// A time of day is the latest one that is past.
@@ -90,19 +107,27 @@ fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
         return Some(at);
     }
 
-    // Types without a zone, or without a date, would drop those that the text has.
-    let is_local = text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte));
-    let zone = now.time_zone().clone();
     if let Ok(at) = text.parse::<DateTime>()
-        && is_local
+        && has_no_zone(text)
     {
-        return Some(at.to_zoned(zone).ok()?.timestamp());
+        return Some(at.to_zoned(now.time_zone().clone()).ok()?.timestamp());
     }
-    let is_time_of_day = is_local && !text.contains('-');
-    let time = text.parse::<Time>().ok().filter(|_| is_time_of_day)?;
-    let today = now.date().to_datetime(time).to_zoned(zone).ok()?;
+
+    let today = time_of_day(text, now)?;
     let at = if today > *now { today.yesterday().ok()? } else { today };
     Some(at.timestamp())
+}
+
+/// A time of day, of today.
+fn time_of_day(text: &str, now: &Zoned) -> Option<Zoned> {
+    let time = text.parse::<Time>().ok()?;
+    let is_alone = has_no_zone(text) && !text.contains('-');
+    is_alone.then(|| now.date().to_datetime(time).to_zoned(now.time_zone().clone()).ok())?
+}
+
+/// Types without a zone, or without a date, would drop those that the text has.
+fn has_no_zone(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte))
 }
 
 /// A time in the time zone of this machine, which it states.
@@ -146,6 +171,20 @@ mod tests {
         let last = range(None, Some("00:10"), Some("5m")).unwrap();
         assert_eq!(last, (1_699_999_500.0, 1_699_999_800.0));
         assert_eq!(shown(1_699_999_500.0, now().time_zone()), "2023-11-15 00:05:00+02:00");
+    }
+
+    #[test]
+    fn a_range_that_is_not_over_ends_ahead() {
+        // It is 00:13:20.
+        let of = |from, to| range(Some(from), Some(to), None).unwrap();
+        assert_eq!(of("00:10", "00:20"), (1_699_999_800.0, 1_700_000_400.0));
+        assert_eq!(of("23:50", "00:20"), (1_699_998_600.0, 1_700_000_400.0), "over midnight");
+        assert_eq!(of("23:50", "00:10"), (1_699_998_600.0, 1_699_999_800.0), "over");
+        assert_eq!(of("00:20", "00:30"), (1_699_914_000.0, 1_699_914_600.0), "of the day before");
+
+        let (from, to) = of("00:10", "00:05");
+        assert!(to < from, "its end is past, and before its start");
+        assert_eq!(seconds_of("00:10", "00:20", &now()).unwrap(), of("00:10", "00:20"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::ids::{Labels, NodeName};
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AlertContext {
-    /// Nodes with the greatest shares of the samples over the limit, the worst first; for an alert
+    /// Nodes with the largest shares of the samples over the limit, the worst first; for an alert
     /// of one node that node only.
     pub worst: Vec<WorstNode>,
     /// The window of their samples: the evaluated one, the shorter one of two, or the longest that
@@ -32,7 +32,7 @@ pub struct AlertContext {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Bar"))]
 pub struct BarSeconds {
-    /// Samples up to this, and above the bar before; the last bar ends at the greatest sample.
+    /// Samples up to this, and above the bar before; the last bar ends at the largest sample.
     pub up_to: f64,
     /// How many.
     pub samples: u64,

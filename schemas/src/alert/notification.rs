@@ -82,7 +82,7 @@ pub enum AlertEndReason {
     RuleRemoved,
     /// Its node was evicted.
     NodeForgotten,
-    /// The node, or every node that brought its samples, left in good order, and the window has
+    /// The node, or every node that brought its samples, left normally, and the window has
     /// passed.
     NodeLeft,
     /// Every job that brought its samples has ended in good order or left with its node, and the
@@ -108,7 +108,7 @@ impl AlertEndReason {
         match self {
             Self::RuleRemoved => "its rule was removed",
             Self::NodeForgotten => "its node was silent for too long",
-            Self::NodeLeft => "its node left in good order",
+            Self::NodeLeft => "its node left normally",
             Self::JobEnded => "its job ended normally",
         }
     }

@@ -23,7 +23,7 @@ pub struct BackpressurePage {
     pub pending: BTreeMap<String, u64>,
     /// The ledger of the fleet.
     pub ledger: Ledger,
-    /// The outboxes of all nodes that report, added up; maxima are the greatest.
+    /// The outboxes of all nodes that report, added up; maxima are the highest.
     pub outboxes: OutboxRow,
     /// Nodes that report, by the state of their circuit breaker.
     pub breakers: BTreeMap<String, u64>,
@@ -80,13 +80,13 @@ pub struct OutboxRow {
     pub messages: u64,
     /// Messages that wait, as they were produced.
     pub depth: u64,
-    /// The greatest depth in the last interval.
+    /// The highest depth in the last interval.
     pub depth_max: u64,
     /// Bytes that wait.
     pub bytes: u64,
     /// Age of the oldest message that waits.
     pub age_seconds: f64,
-    /// The greatest of depth, bytes and age on the way to the node's own marks: from 0.5 on
+    /// The highest of depth, bytes and age on the way to the node's own marks: from 0.5 on
     /// messages are rerouted, at 1 they are dropped.
     pub pressure: f64,
 }

@@ -144,7 +144,7 @@ pub struct ReadingPoint {
     pub min: f64,
     /// The mean of all.
     pub mean: f64,
-    /// The greatest value.
+    /// The highest value.
     pub max: f64,
     /// Values.
     pub count: u64,

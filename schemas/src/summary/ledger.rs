@@ -125,11 +125,11 @@ pub struct NodeLedger {
 pub struct IncarnationLedger {
     /// Its name: when it started, in nanoseconds since 1970.
     pub incarnation: u64,
-    /// The greatest seq received.
+    /// The highest seq received.
     pub newest_seq: u64,
     /// Its samples.
     pub ledger: Ledger,
-    /// Numbers missing below the greatest one.
+    /// Numbers missing below the highest one.
     pub missing_seqs: u64,
     /// First and last of each span of missing numbers, the latest spans.
     pub holes: Vec<(u64, u64)>,

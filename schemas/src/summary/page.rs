@@ -246,7 +246,7 @@ pub struct Quantiles {
     pub approximate: Option<QuantileBounds>,
 }
 
-/// Certain bounds of approximate figures: the least and the greatest value of each, in nanoseconds.
+/// Certain bounds of approximate figures: the lowest and the highest value of each, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct QuantileBounds {

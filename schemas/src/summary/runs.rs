@@ -37,7 +37,7 @@ pub struct RunRow {
     pub begun_seconds: f64,
     /// When it ended; `None` while it runs, and where no end was reported.
     pub ended_seconds: Option<f64>,
-    /// The greatest exit code of its commands that was reported.
+    /// The highest exit code of its commands that was reported.
     pub exit_code: Option<u8>,
     /// Who began it.
     pub origin: RunOrigin,

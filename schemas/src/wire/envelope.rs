@@ -284,9 +284,9 @@ fn check_header<B>(
         ("incarnation", envelope.incarnation > 0),
         (
             "successor",
-            envelope
-                .successor
-                .is_none_or(|successor| successor > 0 && successor != envelope.incarnation),
+            envelope.successor.is_none_or(|successor| {
+                envelope.last && successor > 0 && successor != envelope.incarnation
+            }),
         ),
         ("seq", (1..=COUNT_MAX).contains(&envelope.seq)),
         ("start_ns", envelope.start_ns < u64::MAX / 2),

@@ -316,6 +316,21 @@ fn a_version_is_plain_text_of_a_bounded_length() {
 }
 
 #[test]
+fn a_successor_sends_final_messages_only() {
+    let read = |last, successor| {
+        let header = Header { last, successor, ..header() };
+        let bytes = bytes_of(&Snapshot { header, ..latency() });
+        decode(&subject(SnapshotKind::Latency), &bytes).map(|read| read.header.successor)
+    };
+    let refused = Err(WireError::Bounds { field: "successor" });
+
+    assert_eq!(read(true, Some(Incarnation(8))), Ok(Some(Incarnation(8))));
+    assert_eq!(read(false, Some(Incarnation(8))), refused);
+    assert_eq!(read(true, Some(Incarnation(7))), refused, "its own");
+    assert_eq!(read(true, Some(Incarnation(0))), refused);
+}
+
+#[test]
 fn readings_that_contradict_their_state_are_refused() {
     let mut reading = Reading::ok(&hardware::LOAD1, Labels::default(), 0.5);
     reading.state = SensorState::Stale;

@@ -26,7 +26,7 @@ pub(super) fn named(text: &str, now: &Zoned) -> Result<Option<HistorySide>> {
     let (from, to) = range
         .split_once('/')
         .with_context(|| format!("{text:?}: write range:FROM/TO, such as range:10:00/10:30"))?;
-    let (from, to) = (time_range::seconds_of(from, now)?, time_range::seconds_of(to, now)?);
+    let (from, to) = time_range::seconds_of(from, to, now)?;
     ensure!(from < to, "{text:?}: the range ends before it starts");
     Ok(Some(HistorySide::Range(from, to)))
 }

@@ -254,11 +254,12 @@ impl Fold {
 
 impl RecoveredMessages {
     /// The incarnation that stopped in order without having sealed its final message, which is
-    /// still among the drafts: the latest one.
+    /// still among the drafts. Those before it have final messages; a clock that was set back may
+    /// have given them greater names.
     pub(crate) fn stopped(&self) -> Option<Incarnation> {
         let has_final_draft = self.drafts.iter().any(|(_, draft)| draft.last);
-        let latest = self.incarnations.iter().map(|state| state.incarnation).max();
-        latest.filter(|_| has_final_draft)
+        let unfinished = self.incarnations.iter().filter(|state| state.lacks_final_message());
+        unfinished.map(|state| state.incarnation).max().filter(|_| has_final_draft)
     }
 
     /// Takes what notes beside the file state. Returns the notes of incarnations of which

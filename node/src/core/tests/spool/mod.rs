@@ -238,6 +238,47 @@ fn an_incarnation_that_stopped_in_order_while_the_broker_was_away_is_not_reporte
 }
 
 #[test]
+fn an_incarnation_that_stopped_in_order_is_known_although_the_clock_was_set_back() {
+    let mut world = World::new();
+    let deliver = |world: &mut World, line: &[u8]| {
+        world.core.on_bus_event(world.now, &connected());
+        world.core.on_datagram(world.now, line);
+        world.pass(SECOND);
+        world.spool(false);
+        world.send(true);
+        world.acknowledge();
+        world.spool(false);
+        world.core.on_bus_event(world.now, &BusEvent::Disconnected);
+    };
+
+    // The first is killed; the second starts a minute earlier and stops in order.
+    deliver(&mut world, b"a:1:2:3|ms");
+    let first = world.core.sealer.incarnation.0;
+    world.now.wall = world.now.wall.minus(Duration::from_secs(60));
+    world.crash(false);
+    let second = world.core.sealer.incarnation.0;
+    assert!(second < first);
+    deliver(&mut world, b"a:4|ms");
+    world.core.on_datagram(world.now, b"a:5|ms");
+    world.core.on_leave(world.now);
+    for _ in 0..3 {
+        world.spool(false);
+        world.pass(SECOND);
+    }
+
+    world.crash(false);
+    world.settle();
+
+    let successor_of = |incarnation| {
+        let messages = world.arrived.iter().filter(|((of, _), _)| *of == incarnation);
+        messages.map(|(_, (header, _))| header).find(|header| header.last).unwrap().successor
+    };
+    assert_eq!(successor_of(first), Some(Incarnation(second)), "it was killed");
+    assert_eq!(successor_of(second), None, "it stopped in order");
+    assert_eq!(world.job_arrived, 5);
+}
+
+#[test]
 fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
     let mut world = World::new();
     world.spool(false);

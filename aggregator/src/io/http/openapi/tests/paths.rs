@@ -274,7 +274,7 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
         .about(RANGE)
         .takes([&hardware[..], &range].concat())
         .gives(
-            "Least, mean and greatest value of each reading in each point",
+            "Lowest, mean and highest value of each reading in each point",
             &schemas.of::<HardwareHistoryPage>(),
         )
         .or(&[NotFound]),

@@ -68,7 +68,7 @@ fn never_null_where_absent(schema: &mut Value) {
     }
 }
 
-/// Leaves out what tells a client nothing: the defaults are for pages of older versions, and each
+/// Leaves out what is of no use to a client: the defaults are for pages of older versions, and each
 /// number of JSON is a double.
 fn polish(value: &mut Value) {
     match value {
