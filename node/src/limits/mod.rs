@@ -11,7 +11,7 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 pub const REJECTED_EXAMPLE_BYTES: usize = 120;
 /// Bytes of one datagram that are read; the largest UDP payload.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Bytes of one line in a datagram.
+/// Bytes of one line of a datagram or a page.
 pub const LINE_BYTES_MAX: usize = 8_192;
 /// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
 /// only what was once written is resident.

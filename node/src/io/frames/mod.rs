@@ -131,10 +131,15 @@ impl Frames {
 
         // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
         for _look in 0..POLLS_PER_WAKE {
+            // Looked at before the clients are: the kernel lists those that are returned last from
+            // then on, so clients that are returned and not read would lose their turn each time.
+            let is_enough = taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE;
+            if is_enough || !open.is_reading() {
+                break;
+            }
             let ready = open.ready_now();
             open.is_empty = ready.is_empty();
-            let is_enough = taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE;
-            if open.is_empty || is_enough || !open.is_reading() {
+            if open.is_empty {
                 break;
             }
 

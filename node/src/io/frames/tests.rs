@@ -252,6 +252,29 @@ async fn one_turn_takes_a_bounded_amount() {
 }
 
 #[tokio::test]
+async fn busy_clients_are_read_in_turn() {
+    let mut place = Place::new();
+    let busy = 2 * READY_MAX;
+    let mut clients: Vec<_> = (0..busy).map(|_| place.connect()).collect();
+    place.take_all().await;
+    for (client, seq) in clients.iter_mut().zip(1..) {
+        client.write_all(&frame(seq).repeat(1_000)).unwrap();
+    }
+
+    // Each turn has enough with half of them.
+    let mut read = std::collections::BTreeSet::new();
+    place.frames.readable().await;
+    for _turn in 0..4 {
+        place.frames.take(|frame| {
+            read.extend(frame.as_ref().ok().map(|frame| frame.seq.0));
+            at_once(frame)
+        });
+        place.frames.answer(NoteNumber::ALL);
+    }
+    assert_eq!(read.len(), busy);
+}
+
+#[tokio::test]
 async fn one_turn_accepts_a_bounded_number_of_clients() {
     let mut place = Place::new();
     let _clients: Vec<_> = (0..POLLS_PER_WAKE + 10).map(|_| place.connect()).collect();
