@@ -264,7 +264,7 @@ async fn a_site_behind_a_leaf_node_loses_nothing_while_its_link_is_down() {
     let (mesh, nodes) = (MeshName::new("local").unwrap(), ["n1".to_owned()]);
     let at = |name: &str| dir.path().join(name);
     let hub =
-        Site::make_hub(&at("hub"), &mesh, &["central".to_owned()], ("west", &nodes), 0).unwrap();
+        Site::make_hub(&at("hub"), &mesh, &["central".to_owned()], "west", &nodes, 0).unwrap();
     let west = Site::make(&at("west"), &mesh, &nodes).unwrap();
     let leaf_ports: Vec<String> =
         (0..3).map(|_| format!("127.0.0.1:{}", free_port().unwrap())).collect();

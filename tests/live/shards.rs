@@ -438,7 +438,7 @@ async fn shards_and_nodes_of_a_site_have_all_permissions_that_they_need() {
     let at = |name: &str| dir.path().join(name);
     let names: Vec<String> = NODES.iter().map(|&name| name.to_owned()).collect();
     let (west_nodes, central) = names.split_at(names.len() / 2);
-    let hub = Site::make_hub(&at("hub"), &mesh(), central, ("west", west_nodes), FEW).unwrap();
+    let hub = Site::make_hub(&at("hub"), &mesh(), central, "west", west_nodes, FEW).unwrap();
     let west = Site::make(&at("west"), &mesh(), west_nodes).unwrap();
     let ports: Vec<String> =
         (0..3).map(|_| format!("127.0.0.1:{}", free_port().unwrap())).collect();

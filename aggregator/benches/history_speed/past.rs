@@ -54,7 +54,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(path: &Path, from: u64) -> Result<Self> {
-        let opened = HistoryStore::open(path, &mesh(), default_bounds(), (Some(0), at(from)))?;
+        let opened = HistoryStore::open(path, &mesh(), default_bounds(), Some(0), at(from))?;
         Ok(Self { store: opened.store, samples: SlotSamples::default(), generation: 0, written: 0 })
     }
 
@@ -169,7 +169,7 @@ pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
 }
 
 fn open(path: &Path, end: u64) -> Result<HistoryStore> {
-    Ok(HistoryStore::open(path, &mesh(), default_bounds(), (None, at(end)))?.store)
+    Ok(HistoryStore::open(path, &mesh(), default_bounds(), None, at(end))?.store)
 }
 
 /// The file is returned open: to close it is no part of a query.

@@ -218,6 +218,8 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
     let rule = Some(args.rule.clone());
     let path = with_parameters("/api/v1/alerts", &[("rule", &rule), ("node", &args.node)]);
     let page: AlertsPage = page(api, &path).await?;
+    // Looked up first: one rule may have an alert for each
+    // operation, and the API acknowledges one by its whole key.
     let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_match(args, row)).collect();
     if named.is_empty() {
         bail!("no such alert is firing or pending; `plimsoll alerts` lists all");

@@ -98,6 +98,8 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         let key = public_key(&args.keys.join(format!("{name}.nk")))?;
         let mut permissions = Permissions::of(&args.mesh, user, layout);
         if args.partitions.is_some() && user == BrokerUser::Operator {
+            // Alerts of the whole fleet are published in the mesh
+            // above the partitions, which an operator reads too.
             permissions.subscribe.push(format!("{PREFIX}.{}.>", above(&args.mesh)?));
         }
         write_user(&mut text, &name, &format!("nkey: {key}"), &permissions)?;
@@ -107,6 +109,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         let mesh = above(&args.mesh).context("the mesh above the partitions")?;
         let name = "aggregator-above";
         let key = public_key(&args.keys.join(format!("{name}.nk")))?;
+        // It reads roll-ups of all partitions as one stream, and its own mesh has none.
         let layout = Layout { partitions: 0, ..layout };
         let permissions = Permissions::of(&mesh, BrokerUser::Aggregator, layout);
         write_user(&mut text, name, &format!("nkey: {key}"), &permissions)?;
@@ -191,6 +194,8 @@ fn public_key(path: &Path) -> Result<String> {
 fn key_pair(path: &Path) -> Result<KeyPair> {
     let place = || path.display().to_string();
     let fresh = KeyPair::new_user();
+    // Never over a seed that exists: the process that has
+    // it would be locked out with the next reload.
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 
     match created {

@@ -79,12 +79,12 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
     };
 
     let now = Zoned::now();
-    let (from, to) = args.range.seconds(&now)?;
+    let range = args.range.seconds(&now)?;
 
     let mut parameters = vec![
         ("operation", Some(operation.clone())),
-        ("from", Some(from.to_string())),
-        ("to", Some(to.to_string())),
+        ("from", Some(range.from.to_string())),
+        ("to", Some(range.to.to_string())),
         ("step", args.step.clone()),
         ("quantiles", args.quantiles.clone()),
         ("over", args.over.clone()),
@@ -122,6 +122,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     let (operation, resolution) = (&page.operation, &page.resolution);
     let mut text = format!("{operation} of {scope}, {from} to {to}, slots of {resolution}\n");
 
+    // Points without samples have no quantiles, and the first may be one of them.
     let columns = page.points.iter().find(|point| point.count > 0);
     let quantiles = columns.map_or(&[][..], |point| &point.quantiles);
     text += &format!("{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
@@ -135,22 +136,21 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     text.push('\n');
 
     text.extend(page.points.iter().map(|point| row(point, zone, quantiles.len())));
-    let range = (page.from_seconds, page.to_seconds);
-    text.extend(page.nodes.iter().flatten().map(|node| missing(node, range, zone)));
+    text.extend(page.nodes.iter().flatten().map(|node| missing(node, page, zone)));
     text
 }
 
 /// What a node's own history lacks of the range, if anything, a line for each reason.
-fn missing(node: &NodeHistory, (from, to): (f64, f64), zone: &TimeZone) -> String {
+fn missing(node: &NodeHistory, page: &HistoryPage, zone: &TimeZone) -> String {
     let name = &node.node;
     let mut text = match (&node.error, node.kept_from_seconds) {
-        (Some(error), _) if node.answered_from_seconds < to => {
+        (Some(error), _) if node.answered_from_seconds < page.to_seconds => {
             let until = shown(node.answered_from_seconds, zone);
             format!("{name}: nothing before {until}: {error}\n")
         }
         (Some(error), _) => format!("{name}: {error}\n"),
         (None, None) => format!("{name}: its history is empty\n"),
-        (None, Some(kept)) if kept > from + 1.0 => {
+        (None, Some(kept)) if kept > page.from_seconds + 1.0 => {
             format!("{name}: its history starts at {}\n", shown(kept, zone))
         }
         (None, Some(_)) => String::new(),

@@ -71,6 +71,8 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let pairs = pairs(&args.name, &args.label)?;
     let labels = labels(&pairs, std::env::var(LABELS).ok().as_deref());
     let socket = socket(args.socket.clone().or_else(|| std::env::var(SOCKET).ok()));
+    // Before the command starts: a signal in between would stop this
+    // process and leave the command behind without an end on record.
     let mut signals = passed_on().context("signals")?;
 
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
@@ -79,6 +81,8 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     if let Some(socket) = &args.socket {
         command.env(SOCKET, socket);
     }
+    // The clients do nothing unless they are switched on, and a run without samples is not what was
+    // asked for; a switch that was set, also to off, is left.
     for switch in SWITCHES.iter().filter(|switch| std::env::var_os(switch).is_none()) {
         command.env(switch, "1");
     }
@@ -140,6 +144,8 @@ fn passed_on() -> std::io::Result<mpsc::UnboundedReceiver<Signal>> {
 /// Whether this process was started with a signal ignored.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // From the kernel, since asking with `sigaction`
+    // takes unsafe code, which the workspace forbids.
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
@@ -198,6 +204,7 @@ fn pairs(name: &str, more: &[String]) -> Result<Vec<Pair>> {
 
 /// The labels of the run, beside those that the environment has.
 fn labels(pairs: &[Pair], before: Option<&str>) -> String {
+    // Of the same key the run's own label counts: a run within a run is another run.
     let kept = before.unwrap_or_default().split(',').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default().trim();
         !key.is_empty() && pairs.iter().all(|(own, _)| own != key)

@@ -73,11 +73,13 @@ fn line(run: &RunRow, now: f64, zone: &TimeZone) -> String {
     let duration = Duration::try_from_secs_f64(duration).unwrap_or_default();
     let duration = humantime::format_duration(duration).to_string();
     let exit = exit_code.map_or("-".to_owned(), |code| code.to_string());
+
     let more = if run.has_more_nodes { "+" } else { "" };
     let nodes = format!("{}{more}", run.nodes.len());
     let by = run.by.iter().map(|by| format!("by={by}"));
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let labels = labels.chain(by).collect::<Vec<_>>().join(" ");
+
     let started = shown(*begun_seconds, zone);
     let row = format!(
         "{name:<24} {state:<8} {started:<25} {duration:>12} {exit:>4} {nodes:>5}  {labels}"

@@ -88,6 +88,8 @@ impl Access {
         }
         match std::env::var("PLIMSOLL_TOKEN") {
             Ok(token) => Ok(Some(token.trim().to_owned())),
+            // Only to this machine: the token of its aggregator
+            // would be sent to whatever address `--url` names.
             Err(_) if is_of_this_machine => token_at(Path::new(TOKEN_OF_THIS_MACHINE)),
             Err(_) => Ok(None),
         }

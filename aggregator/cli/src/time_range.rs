@@ -5,6 +5,7 @@ use clap::Args;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use plimsoll_compare::history::SecondsRange;
 
 /// From when until when.
 #[derive(Args, Clone, Debug, Default)]
@@ -26,11 +27,11 @@ impl TimeRange {
         self.from.is_some() || self.to.is_some() || self.last.is_some()
     }
 
-    /// Start and end in seconds since 1970.
+    /// The range; its end may be before its start.
     ///
     /// # Errors
     /// When a time cannot be parsed; names the flag and the accepted forms.
-    pub fn seconds(&self, now: &Zoned) -> Result<(f64, f64)> {
+    pub fn seconds(&self, now: &Zoned) -> Result<SecondsRange> {
         let unknown = |flag: &str, text: &str| {
             anyhow!(
                 "{flag}: cannot parse {text:?}; use 10:05, 2026-11-24 10:05, \
@@ -56,20 +57,20 @@ impl TimeRange {
             }
         };
 
-        Ok((seconds(from), seconds(to)))
+        Ok(SecondsRange { from: seconds(from), to: seconds(to) })
     }
 }
 
-/// Seconds since 1970 of both ends of a range as people write it.
+/// A range as people write it; its end may be before its start.
 ///
 /// # Errors
 /// When one of them cannot be parsed.
-pub fn seconds_of(from: &str, to: &str, now: &Zoned) -> Result<(f64, f64)> {
+pub fn seconds_of(from: &str, to: &str, now: &Zoned) -> Result<SecondsRange> {
     let unknown = |text: &str| anyhow!("cannot parse {text:?}; use 10:05 or RFC 3339");
 
     let start = parse(from, now).ok_or_else(|| unknown(from))?;
     let end = parse_end(to, start, now).ok_or_else(|| unknown(to))?;
-    Ok((seconds(start), seconds(end)))
+    Ok(SecondsRange { from: seconds(start), to: seconds(end) })
 }
 
 fn seconds(at: Timestamp) -> f64 {
@@ -100,6 +101,7 @@ fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
         return Timestamp::UNIX_EPOCH.checked_add(nanos).ok();
     }
 
+    // Times with a zone come first: the types without one would accept the text and drop it.
     if let Ok(at) = text.parse::<Zoned>() {
         return Some(at.timestamp());
     }
@@ -148,7 +150,7 @@ mod tests {
         Timestamp::from_second(1_700_000_000).unwrap().to_zoned(zone)
     }
 
-    fn range(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<(f64, f64)> {
+    fn range(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<SecondsRange> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         TimeRange { from: owned(from), to: owned(to), last: owned(last) }.seconds(&now())
     }
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn times_are_read_as_people_write_them_in_the_local_zone() {
         // It is 00:13:20 at two hours east of Greenwich.
-        let from = |text| range(Some(text), None, None).unwrap().0;
+        let from = |text| range(Some(text), None, None).unwrap().from;
         assert_eq!(from("00:05"), 1_699_999_500.0);
         assert_eq!(from("00:20"), 1_699_914_000.0, "of the day before");
         assert_eq!(from("2023-11-14 23:00"), 1_699_995_600.0);
@@ -167,16 +169,19 @@ mod tests {
         assert_eq!(from("2023-11-14T22:00:00+01:00"), 1_699_995_600.0);
         assert_eq!(from("1699995600.5"), 1_699_995_600.5);
         assert_eq!(from("now-1h"), 1_699_996_400.0);
-        assert_eq!(range(None, None, None).unwrap(), (1_699_996_400.0, 1_700_000_000.0));
+        let ends = |range: SecondsRange| (range.from, range.to);
+        let hour = range(None, None, None).unwrap();
+        assert_eq!(ends(hour), (1_699_996_400.0, 1_700_000_000.0));
         let last = range(None, Some("00:10"), Some("5m")).unwrap();
-        assert_eq!(last, (1_699_999_500.0, 1_699_999_800.0));
+        assert_eq!(ends(last), (1_699_999_500.0, 1_699_999_800.0));
         assert_eq!(shown(1_699_999_500.0, now().time_zone()), "2023-11-15 00:05:00+02:00");
     }
 
     #[test]
     fn a_range_that_is_not_over_ends_ahead() {
         // It is 00:13:20.
-        let of = |from, to| range(Some(from), Some(to), None).unwrap();
+        let ends = |range: SecondsRange| (range.from, range.to);
+        let of = |from, to| ends(range(Some(from), Some(to), None).unwrap());
         assert_eq!(of("00:10", "00:20"), (1_699_999_800.0, 1_700_000_400.0));
         assert_eq!(of("23:50", "00:20"), (1_699_998_600.0, 1_700_000_400.0), "over midnight");
         assert_eq!(of("23:50", "00:10"), (1_699_998_600.0, 1_699_999_800.0), "over");
@@ -184,7 +189,8 @@ mod tests {
 
         let (from, to) = of("00:10", "00:05");
         assert!(to < from, "its end is past, and before its start");
-        assert_eq!(seconds_of("00:10", "00:20", &now()).unwrap(), of("00:10", "00:20"));
+        let alone = seconds_of("00:10", "00:20", &now()).unwrap();
+        assert_eq!(ends(alone), of("00:10", "00:20"));
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     let dir = args.dir.as_deref().unwrap_or(temporary.path());
     let dir = std::path::absolute(dir)?;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    // A token in a file that only this user reads: acknowledging is then possible with one command
+    // that is printed, and not for others on the machine.
     let token = dir.join("token");
     write_secret(&token, &KeyPair::new_user().seed()?)?;
 
@@ -124,6 +126,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     let nodes = counted(args.nodes.into(), "node");
     eprintln!("starting {broker}, an aggregator and {nodes}, each with a job");
 
+    // Dropped on a signal, the start kills what it has started.
     let mut stack = tokio::select! {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
@@ -262,6 +265,7 @@ impl Screen {
 
 async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Exit> {
     eprintln!("draining");
+    // The report's seconds are those in which jobs ran, without the drain.
     stack.end_jobs().await?;
     let seconds = watch.elapsed().as_secs_f64();
     let summary = stack.drain().await?;

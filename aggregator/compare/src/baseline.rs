@@ -110,6 +110,8 @@ fn recorded_slot(slot: &Slot) -> RecordedSlot {
 /// # Errors
 /// When it is not a baseline of this version, or states what no histogram can have.
 pub fn read(text: &str) -> Result<Side, BaselineError> {
+    // The header alone first: a file of another kind or version is to be named as such, not by the
+    // first key that this version does not expect.
     let Header { format, version } = serde_json::from_str(text)?;
     if format.as_deref() != Some(FORMAT) {
         return Err(BaselineError::Format);
@@ -149,6 +151,8 @@ fn samples(operation: &Operation, buckets: &[(usize, u64)]) -> Result<Packed, Ba
         if bucket >= layout::LEN {
             return refuse("buckets end before an hour");
         }
+        // Files that were merged or edited are read too: the bound is that of an interval on the
+        // wire, so that sums over any number of slots stay exact.
         if samples == 0 || samples > SAMPLES_MAX - histogram.count().min(SAMPLES_MAX) {
             return refuse("an interval has 1 sample or more, and at most 2^40");
         }

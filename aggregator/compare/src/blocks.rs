@@ -51,12 +51,19 @@ impl Blocks {
         if len < BLOCKS_MIN {
             return Err(TooShort::Slots(len));
         }
+
+        // The quantile that depends on its past for the longest decides:
+        // blocks that are too long for the others only cost power,
+        // blocks that are too short make intervals too narrow (A77).
         let correlations = correlations(&series);
         let wanted = correlations.iter().map(Correlation::block_slots).fold(1.0, f64::max);
         let (slots, parts) = blocks_of(&series, wanted, len);
         if parts.len() < BLOCKS_MIN {
             return Err(TooShort::Slots(len));
         }
+
+        // By the length that blocks got, which may be less than wanted. Deviations are enlarged by
+        // what is not seen, and an estimate from less than half would be mostly correction.
         let seen = correlations.iter().map(|one| one.seen(slots)).fold(1.0, f64::min);
         if seen < SEEN_MIN { Err(TooShort::Correlated) } else { Ok(Self { parts, slots, seen }) }
     }
@@ -67,6 +74,8 @@ impl Blocks {
 fn series(slots: &[Slot]) -> Vec<Vec<Packed>> {
     let nodes = by_node(slots);
     let values = |node: BTreeMap<u64, Packed>| node.into_values().collect();
+    // Independent nodes give more blocks of the same length, and so more power. Where a shared disk
+    // slows all of them down, one slow minute would count as often as there are nodes.
     if !are_dependent(&nodes, slot_ns(slots)) {
         return nodes.into_iter().map(values).collect();
     }
@@ -106,6 +115,8 @@ fn are_dependent(nodes: &[BTreeMap<u64, Packed>], slot_ns: u64) -> bool {
 
         for node in nodes {
             let values: Vec<f64> = node.values().map(|slot| influence.value(slot)).collect();
+            // Each node's own mean: nodes that are always
+            // slower than others do not become slow together.
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
             for (start_ns, value) in node.keys().zip(values) {
                 *sums.entry(start_ns / slot_ns).or_default() += value - mean;
@@ -113,6 +124,8 @@ fn are_dependent(nodes: &[BTreeMap<u64, Packed>], slot_ns: u64) -> bool {
             }
         }
 
+        // Independent deviations cancel in the sum of a time, so its square is their squares' sum
+        // on average; with common causes it is up to as many times larger as there are nodes.
         let ratio =
             sums.values().map(|sum| sum * sum).sum::<f64>() / squares.max(f64::MIN_POSITIVE);
         ratio > 1.0 + TOGETHER_MIN * (2.0 / sums.len() as f64).sqrt()
@@ -165,6 +178,8 @@ fn above(samples: &Packed, threshold: usize) -> f64 {
 
 /// Blocks of about the wanted length, at least as many as are needed and at most as many as help.
 fn blocks_of(series: &[Vec<Packed>], wanted: f64, len: usize) -> (usize, Vec<Packed>) {
+    // Never so long that fewer blocks remain than the spread of resamples needs, even where
+    // dependence asks for more: `seen` then decides whether such blocks will do.
     let longest = len / BLOCKS_MIN;
     let least = len.div_ceil(BLOCKS_MAX);
 
@@ -184,6 +199,8 @@ fn blocks_of(series: &[Vec<Packed>], wanted: f64, len: usize) -> (usize, Vec<Pac
 
 /// Cuts one node's slots. A remainder of less than half a block joins the block before it.
 fn cut(node: &[Packed], slots: usize) -> Vec<&[Packed]> {
+    // Whole slots in whole blocks: a short block at the end
+    // would weigh as much as the others and vary more.
     let blocks = ((node.len() + slots / 2) / slots).max(1);
     let bound = |n: usize| if n == blocks { node.len() } else { n * slots };
     (0..blocks).map(|n| &node[bound(n)..bound(n + 1)]).collect()

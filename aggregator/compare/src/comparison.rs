@@ -131,6 +131,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let names: BTreeSet<&Operation> =
         a.operations.keys().chain(b.operations.keys()).filter(chosen).collect();
     let pair = |name: &Operation| (a.operations.get(name), b.operations.get(name));
+    // Operations that only one side has are not judged, and take no share of the confidence.
     let together = names.iter().filter(|name| matches!(pair(name), (Some(_), Some(_)))).count();
 
     let compared = |name: &Operation| {
@@ -177,6 +178,8 @@ fn both(
     together: usize,
 ) -> Compared {
     let extents = |compared| Compared { a: Some(extent(a)), b: Some(extent(b)), ..compared };
+    // Buckets that differ move each quantile by up to a bucket
+    // without any change, which resamples cannot show (A79).
     if a.layout != b.layout {
         let reason = format!(
             "buckets differ: A has {}, B has {}; record both with the same ones",
@@ -231,15 +234,20 @@ fn judged(
     tolerance: f64,
     together: usize,
 ) -> Compared {
+    // One range for both, so that a bucket of one side is that bucket of the other.
     let range = Range::of(one.parts.iter().chain(&other.parts));
     let counted = [one, other].map(|blocks| Counted::of(blocks, range, limit_ns));
+    // From the samples: the same files give the same verdict on
+    // every machine, and swapped sides give the opposite shifts.
     let seeds = counted.each_ref().map(Counted::fingerprint);
     // Equal sides would draw equal resamples, and differ in none.
     let second = if seeds[0] == seeds[1] { !seeds[1] } else { seeds[1] };
     let (a, b) = (counted[0].estimates(seeds[0]), counted[1].estimates(second));
+
     let intervals = interval::intervals(&a, &b, together);
     let shifts = shifts(&a, &b, &intervals, tolerance);
     let over_limit = limit_ns.map(|limit_ns| share(&a, &b, limit_ns, &intervals));
+
     let changes = shifts.iter().filter_map(|shift| shift.change);
     let changes = changes.chain(over_limit.and_then(|share| share.change));
     let verdict = Verdict::of_all(changes.map(|change| change.verdict));

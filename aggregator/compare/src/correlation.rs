@@ -30,10 +30,14 @@ impl Correlation {
         if variance <= 0.0 {
             return independent;
         }
+
         let longest = centred.iter().map(Vec::len).max().unwrap_or_default();
         let lags = longest.saturating_sub(1).min(lags_max(slots));
         let correlations: Vec<f64> =
             (1..=lags).map(|lag| covariance(&centred, lag) / variance).collect();
+        // At twice the last significant lag the window is down to zero;
+        // up to that lag it weighs all of it, so that it takes nothing
+        // off the dependence that was found (Politis and White 2004).
         let window = 2 * last_significant(&correlations, slots).max(1);
 
         let weighted = (1..).zip(&correlations).take(window).map(|(lag, correlation)| {
@@ -82,6 +86,7 @@ fn last_significant(correlations: &[f64], slots: usize) -> usize {
     let bound = 2.0 * (slots.log10() / slots).sqrt();
     let mut quiet = 0;
     for (at, correlation) in correlations.iter().enumerate() {
+        // One lag below the bound is chance among many: only a run of them bounds the dependence.
         quiet = if correlation.abs() < bound { quiet + 1 } else { 0 };
         if quiet == QUIET_LAGS {
             return at + 1 - QUIET_LAGS;

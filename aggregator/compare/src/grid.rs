@@ -21,6 +21,8 @@ impl Range {
         let ends = exact.fold((layout::MAX_NS, 0), |(low, high), exact| {
             (exact.min_ns.min(low), exact.max_ns.max(high))
         });
+        // Whole cells from the layout's own start, so that a cell
+        // of the coarse row is the same buckets in every row.
         let first = layout::index_of(ends.0) / CELL * CELL;
         Self { first, cells: (layout::index_of(ends.1) - first) / CELL + 1 }
     }
@@ -65,8 +67,11 @@ impl Rows {
         let total: f64 = self.totals.iter().zip(weights).map(|(n, weight)| n * weight).sum();
         let (mut cell, mut below) = (0, 0.0);
         let mut found = Vec::with_capacity(quantiles.len());
+
         for quantile in quantiles {
             let wanted = rank_of(*quantile, total);
+            // Quantiles ascend, so each search goes on where
+            // the last one stopped: one pass for all ten.
             while cell + 1 < sums.len() && below + sums[cell] < wanted {
                 below += sums[cell];
                 cell += 1;
@@ -79,11 +84,14 @@ impl Rows {
     /// Which bucket of a cell has the sample of this rank.
     fn within(&self, cell: usize, weights: &[f64], wanted: f64) -> usize {
         let mut sums = [0.0; CELL];
+        // Only the cell with the quantile is summed in full: with 2 000 resamples, the buckets are
+        // where the time of a comparison would go.
         let rows = self.fine.chunks_exact(self.range.cells * CELL);
         for (row, weight) in rows.zip(weights).filter(|(_, weight)| **weight > 0.0) {
             let cells = &row[cell * CELL..(cell + 1) * CELL];
             sums.iter_mut().zip(cells).for_each(|(sum, n)| *sum += weight * n);
         }
+
         let mut below = 0.0;
         let reached = sums.iter().position(|n| {
             below += n;

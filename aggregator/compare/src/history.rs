@@ -25,13 +25,33 @@ const NODES_STEP_MIN: f64 = 1.0;
 /// The share of the samples that nodes must answer with; their clocks may cut off a few.
 const ANSWERED_MIN: f64 = 0.99;
 
+/// From when until when, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SecondsRange {
+    pub from: f64,
+    pub to: f64,
+}
+
+impl SecondsRange {
+    /// Its length.
+    pub fn seconds(self) -> f64 {
+        self.to - self.from
+    }
+
+    /// The shortest range with both in it.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        Self { from: self.from.min(other.from), to: self.to.max(other.to) }
+    }
+}
+
 /// A side that a history has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HistorySide {
     /// All samples with this label `run`.
     Run(String),
-    /// The fleet's from one time to another, in seconds since 1970.
-    Range(f64, f64),
+    /// All samples of the fleet in a range.
+    Range(SecondsRange),
 }
 
 /// One question to the history. Times are seconds since 1970.
@@ -114,12 +134,12 @@ pub enum NoSide {
 pub struct SideReader {
     run: Option<String>,
     /// From when on the history has samples, and now.
-    kept: (f64, f64),
+    kept: SecondsRange,
     operations: VecDeque<Operation>,
     /// The range of the first of the operations, once it is known.
-    range: Option<(f64, f64)>,
+    range: Option<SecondsRange>,
     /// The range of all operations, if it is given.
-    given: Option<(f64, f64)>,
+    given: Option<SecondsRange>,
     side: Side,
 }
 
@@ -131,14 +151,15 @@ impl SideReader {
     pub fn new(of: HistorySide, known: &OperationsPage, now: f64) -> Result<Self, NoSide> {
         let (run, given) = match of {
             HistorySide::Run(run) => (Some(run), None),
-            HistorySide::Range(from, to) => (None, Some((from, to))),
+            HistorySide::Range(range) => (None, Some(range)),
         };
         let names = match &run {
             Some(run) => operations_of_run(known, run)?,
             None => known.operations.iter().map(String::as_str).collect(),
         };
         let operations = names.into_iter().filter_map(|name| Operation::new(name).ok()).collect();
-        let kept = (known.kept_from_seconds.min(now - STEP_MIN), now);
+        // A history that was empty until a moment ago would be a range without length.
+        let kept = SecondsRange { from: known.kept_from_seconds.min(now - STEP_MIN), to: now };
         Ok(Self { run, kept, operations, range: given, given, side: Side::default() })
     }
 
@@ -150,14 +171,17 @@ impl SideReader {
     /// What to ask next; `None` when everything was read.
     pub fn next_request(&self) -> Option<HistoryRequest> {
         let operation = self.operations.front()?.to_string();
-        let (from, to) = self.range.unwrap_or(self.kept);
-        let step = step(to - from);
+        let range = self.range.unwrap_or(self.kept);
+        let (SecondsRange { from, to }, step) = (range, step(range.seconds()));
         let (run, with_distribution) = (self.run.clone(), self.range.is_some());
         Some(HistoryRequest { operation, run, from, to, step, with_distribution })
     }
 
     /// The points of the answer to the latest request.
     pub fn on_answer(&mut self, points: &[HistoryPoint]) {
+        // The samples of a run are somewhere in up to two years: the
+        // first question, without distributions, finds where, so
+        // that slots of the second are as short as the run allows.
         if self.range.is_none() {
             self.range = extent(points);
             if self.range.is_none() {
@@ -165,6 +189,7 @@ impl SideReader {
             }
             return;
         }
+
         self.range = self.given;
         let measured = measured(points);
         if let Some(operation) = self.operations.pop_front().filter(|_| !measured.slots.is_empty())
@@ -220,11 +245,11 @@ pub fn measured(points: &[HistoryPoint]) -> Measured {
 }
 
 /// From when until when points have samples.
-pub fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
+pub fn extent(points: &[HistoryPoint]) -> Option<SecondsRange> {
     let mut used = points.iter().filter(|point| point.count > 0);
     let first = used.next()?;
     let last = used.next_back().unwrap_or(first);
-    Some((first.from_seconds, last.to_seconds))
+    Some(SecondsRange { from: first.from_seconds, to: last.to_seconds })
 }
 
 fn slot(point: &HistoryPoint) -> Option<Slot> {
@@ -340,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_range_is_read_of_all_operations_and_those_without_samples_are_left_out() {
-        let side = HistorySide::Range(200.0, 40_000.0);
+        let side = HistorySide::Range(SecondsRange { from: 200.0, to: 40_000.0 });
         let mut reader = SideReader::new(side.clone(), &known(), 50_000.0).unwrap();
         for (operation, samples) in [("fetch", &[][..]), ("load", &[(0.5, 1)])] {
             let request = reader.next_request().unwrap();

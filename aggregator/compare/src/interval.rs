@@ -31,6 +31,8 @@ pub(crate) fn intervals(a: &Estimates, b: &Estimates, operations: usize) -> Vec<
     let both = (0..).zip(a.values.iter().zip(&b.values));
     let pairs: Vec<Pair> = both.map(|(at, (one, other))| Pair { at, one, other }).collect();
     let critical = critical(&pairs, Draw::Between, CONFIDENCE, operations);
+    // The floor is about a side of A's size and one of B's, while both resamples are of one side:
+    // the deviations of one of them are scaled to the other's size (A78).
     let ratio = a.samples as f64 / b.samples.max(1) as f64;
     let within = [Draw::WithinOne(ratio), Draw::WithinOther(1.0 / ratio)];
     let floors =
@@ -70,6 +72,8 @@ impl Pair<'_> {
     /// Whether there are enough samples: beyond a quantile on both sides, over a limit on either.
     fn is_judged(&self) -> bool {
         let (one, other) = (self.one.beyond, self.other.beyond);
+        // With few samples beyond it a quantile is little more than the maximum, so both sides need
+        // enough. A share of zero on one side is a finding if the other has one.
         let enough = if self.at < QUANTILES.len() { one.min(other) } else { one + other };
         enough >= BEYOND_MIN
     }
@@ -112,6 +116,8 @@ impl Pair<'_> {
             Draw::WithinOne(_) => one as f64 - 1.0,
             Draw::WithinOther(_) => other as f64 - 1.0,
         };
+        // No spread at all, as of a share that is zero on
+        // both sides: 0 standard errors, not 0 divided by 0.
         if self.error(draw) <= f64::MIN_POSITIVE {
             return 0.0;
         }

@@ -76,9 +76,11 @@ fn distributions(name: &Operation, compared: &Compared, sides: [&Side; 2], top: 
         Packed::united(&parts.collect::<Vec<_>>())
     });
 
+    // Not from the lowest sample to the highest: one sample
+    // of an hour would squeeze all others into a corner.
     let ends = |quantile| sides.iter().filter_map(move |side| value_at(side, quantile));
     let low = ends(0.001).fold(f64::INFINITY, f64::min);
-    let axis = LogAxis::new(low, ends(0.9995).fold(0.0, f64::max), (LEFT, WIDTH - RIGHT));
+    let axis = LogAxis::new(low, ends(0.9995).fold(0.0, f64::max), LEFT..WIDTH - RIGHT);
     let bottom = top + PANEL;
     let densities = sides.each_ref().map(|side| axis.density(side));
     let shares = densities.iter().flatten().map(|bar| bar.1);

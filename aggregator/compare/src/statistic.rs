@@ -58,6 +58,8 @@ impl Counted {
             over: limit_ns.map(over),
             samples: parts.iter().map(|part| part.exact().count as f64).collect(),
             max_ns: parts.iter().map(|part| part.exact().max_ns).max().unwrap_or_default(),
+            // Resamples of n blocks vary by (n - 1) / n of what the blocks vary by, and blocks by
+            // what they show of the variance over long times.
             scale: (len / (len - 1.0) / blocks.seen).sqrt(),
         }
     }
@@ -102,6 +104,7 @@ impl Counted {
         let buckets = self.rows.quantiles(&vec![1.0; self.rows.len()], &QUANTILES);
         let quantiles = QUANTILES.iter().zip(buckets).map(|(quantile, bucket)| {
             let beyond = quantile.min(1.0 - quantile) * samples;
+            // As everywhere in the mesh, a quantile is at most the exact maximum.
             let shown_ns = highest(bucket).min(self.max_ns);
             estimate(middle(bucket).ln(), uncertainty(bucket), beyond, shown_ns)
         });
@@ -109,6 +112,8 @@ impl Counted {
         let share = self.over.as_ref().map(|over| {
             let sum = |of: fn(&Over) -> u64| over.iter().map(|over| of(over) as f64).sum::<f64>();
             let (over, uncertain) = (sum(|over| over.over), sum(|over| over.uncertain));
+            // Samples in the bucket that the limit divides: half of them
+            // count, and the other half is what the share may be off by.
             let half = 0.5 * uncertain;
             estimate((over + half) / samples, half / samples, over + half, 0)
         });

@@ -1,6 +1,8 @@
 //! Parts of pictures in SVG: an axis of latencies, lines and labels, and the bars of a
 //! distribution. Every text is escaped, whatever it holds.
 
+use std::ops::Range;
+
 use maud::{Markup, html};
 use plimsoll_schemas::figure::span;
 use plimsoll_schemas::histogram::{Packed, layout};
@@ -15,32 +17,42 @@ const TICKS: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
 const POWERS: std::ops::RangeInclusive<i32> = 0..=13;
 
 /// A logarithmic axis from a latency to another one, between two places of a picture.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogAxis {
     /// The logarithms of both latencies, in nanoseconds.
-    decades: (f64, f64),
-    places: (f64, f64),
+    decades: Range<f64>,
+    /// Where both are. An axis that rises has the higher number first, since pictures count from
+    /// their top.
+    places: Range<f64>,
 }
 
 impl LogAxis {
     /// An axis that begins a little before `low_ns` and ends a little after `high_ns`.
-    pub fn new(low_ns: f64, high_ns: f64, places: (f64, f64)) -> Self {
+    pub fn new(low_ns: f64, high_ns: f64, places: Range<f64>) -> Self {
         let low = low_ns.max(1.0).log10();
         let high = high_ns.max(1.0).log10().max(low);
-        Self { decades: (low - 0.5 * DECADES_MIN, high + 0.5 * DECADES_MIN), places }
+        Self { decades: low - 0.5 * DECADES_MIN..high + 0.5 * DECADES_MIN, places }
     }
 
     /// Where a latency is; one outside the axis is at its nearer end.
     pub fn at(&self, ns: f64) -> f64 {
-        let (low, high) = self.decades;
-        let share = ((ns.max(1.0).log10() - low) / (high - low)).clamp(0.0, 1.0);
-        let (begin, end) = self.places;
-        begin + share * (end - begin)
+        self.place(self.share(ns).clamp(0.0, 1.0))
+    }
+
+    /// How far along the axis a latency is; below 0 or above 1 outside it.
+    fn share(&self, ns: f64) -> f64 {
+        let Range { start, end } = self.decades;
+        (ns.max(1.0).log10() - start) / (end - start)
+    }
+
+    fn place(&self, share: f64) -> f64 {
+        let Range { start, end } = self.places;
+        start + share * (end - start)
     }
 
     /// At most this many ticks, with their places and words.
     pub fn ticks(&self, most: usize) -> Vec<(f64, String)> {
-        let (low, high) = self.decades;
+        let Range { start: low, end: high } = self.decades;
 
         let inside = |steps: &[f64]| -> Vec<f64> {
             let all = POWERS.flat_map(|power| steps.iter().map(move |n| n * 10_f64.powi(power)));
@@ -63,10 +75,9 @@ impl LogAxis {
     /// The share of samples in each of equally wide bars along the axis, with the place of its
     /// middle. A bucket wider than a bar is spread over those it covers.
     pub fn density(&self, samples: &Packed) -> Vec<(f64, f64)> {
-        let (low, high) = self.decades;
         let mut bars = vec![0.0; BARS];
         let count = samples.exact().count.max(1) as f64;
-        let bar = |ns: u64| ((ns.max(1) as f64).log10() - low) / (high - low) * BARS as f64;
+        let bar = |ns: u64| self.share(ns as f64) * BARS as f64;
 
         for (index, n) in samples.buckets() {
             let (from, to) = (bar(layout::lowest(index)), bar(layout::highest(index) + 1));
@@ -76,8 +87,7 @@ impl LogAxis {
             }
         }
 
-        let (begin, end) = self.places;
-        let middle = |at: usize| begin + (at as f64 + 0.5) / BARS as f64 * (end - begin);
+        let middle = |at: usize| self.place((at as f64 + 0.5) / BARS as f64);
         bars.into_iter().enumerate().map(|(at, share)| (middle(at), share)).collect()
     }
 }
@@ -114,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_axis_has_round_ticks_however_long_it_is() {
-        let of = |low, high| words(&LogAxis::new(low, high, (0.0, 100.0)), 8);
+        let of = |low, high| words(&LogAxis::new(low, high, 0.0..100.0), 8);
         assert_eq!(of(1e6, 20e6), ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms"]);
         assert_eq!(of(1e4, 1e7), ["10 µs", "30 µs", "100 µs", "300 µs", "1 ms", "3 ms", "10 ms"]);
         assert_eq!(of(1e3, 1e12).len(), 5);
@@ -138,7 +148,7 @@ mod tests {
             values.iter().for_each(|value| samples.record(*value));
             let (low, high) = (samples.min_ns() as f64, samples.max_ns() as f64);
             // Buckets reach beyond the samples in them.
-            let axis = LogAxis::new(low * 0.4, high * 1.01, (0.0, 1.0));
+            let axis = LogAxis::new(low * 0.4, high * 1.01, 0.0..1.0);
             let sum: f64 = axis.density(&Packed::from(&samples)).iter().map(|bar| bar.1).sum();
             prop_assert!((sum - 1.0).abs() < 1e-6, "{}", sum);
         }

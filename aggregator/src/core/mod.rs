@@ -43,7 +43,7 @@ use durable::{Changes, Checkpoint, Durable, Rest};
 use fleet::{BudgetsRecord, Definition, Fleet};
 use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
-use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts, Value};
+use rules::{Evaluation, EvaluationTime, Evaluator, Inputs, Judged, SelfCounts, Value};
 use runs::{RunCommand, RunError, RunRegistry};
 
 /// An aggregator's whole state.
@@ -236,6 +236,8 @@ impl Core {
         let (lane, stream_seq) = (decoded.message.lane, decoded.message.stream_seq);
         let taken = self.take(now, decoded);
         if let Some(shard) = &mut self.shard {
+            // After its samples are added, and also if there
+            // are none: a position must not be ahead of them.
             shard.on_read(lane, stream_seq);
         }
         taken
@@ -244,28 +246,39 @@ impl Core {
     fn take(&mut self, now: Now, decoded: Decoded) -> Result<(), Unreadable> {
         let (lane, at) = (decoded.message.lane, decoded.message.at);
         let stream_seq = decoded.message.stream_seq;
+        // Before the event time is computed: known offsets
+        // of nodes' clocks are of the clock before.
         if self.ingest.is_clock_set(now) {
             self.on_clock_jump(now);
         }
         self.end_catch_up(now);
+        // The past before this message is judged first, as it was without it (A12).
         if let Some(before) = self.ingest.on_stored_at(now.wall, lane, at) {
             self.catch_up(now, before);
         }
+
         let (time, snapshot) = self.ingest.on_decoded(now, decoded)?;
+        // Before it is merged: its totals would replace those
+        // of the node until that has reached its number (A151).
         if self.fleet.is_far_ahead(&snapshot.header, time.arrived) {
             return Err(self.ingest.refuse(Unreadable::far_ahead(&snapshot.header)));
         }
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
+
         self.runs.on_merged(now.wall, &merged, self.fleet.rollups());
         for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at.mono, samples);
         }
 
+        // The history may be ahead of a state that was
+        // lost, and would count the message twice (A76).
         if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
             let (operations, rollups) = (self.fleet.operations(), self.fleet.rollups());
             self.history.on_merged(&merged, Known { operations, rollups });
         }
 
+        // What an owner of the partition has reported before
+        // is merged here for windows and alerts alone (A172).
         if let Some(shard) = &mut self.shard
             && !shard.is_reported(lane, stream_seq)
         {
@@ -286,7 +299,8 @@ impl Core {
     fn catch_up(&mut self, now: Now, before: Wall) {
         while let Some(due) = self.ingest.next_catch_up(now.wall, before) {
             self.fleet.expire_windows(due);
-            let judged = self.evaluation(due, now.wall.since(due)).judge();
+            let time = EvaluationTime { at: due, behind: now.wall.since(due) };
+            let judged = self.evaluation(time).judge();
             self.on_findings(judged);
             let (alerting, situation) = self.alerting();
             alerting.end_finished(due, situation);
@@ -304,6 +318,7 @@ impl Core {
     /// then no other evaluation begins.
     pub fn begin_evaluation(&mut self, now: Now) -> Option<Evaluation> {
         let (alerting, situation) = self.alerting();
+        // Here and not at the start: by now receivers are known that are owed the ends.
         alerting.end_unruled_since_restart(now.wall, situation);
         self.end_catch_up(now);
         if self.is_evaluating || !self.evaluator.is_due(now.mono) {
@@ -324,7 +339,7 @@ impl Core {
             self.fleet.record_deliveries(now.wall);
             self.history.on_tick(now, self.fleet.present);
             self.is_evaluating = true;
-            return Some(self.evaluation(now.wall, Duration::ZERO));
+            return Some(self.evaluation(EvaluationTime::present(now.wall)));
         }
 
         None
@@ -346,28 +361,27 @@ impl Core {
         self.fleet.on_clock_jump(now.wall, jump);
     }
 
-    /// An evaluation of every rule as of `at`, which lies `behind` before the present.
-    fn evaluation(&mut self, at: Wall, behind: Duration) -> Evaluation {
+    fn evaluation(&mut self, time: EvaluationTime) -> Evaluation {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable.values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
             task_restarts: self.task_restarts,
             has_unsaved: self.has_unsaved(),
-            quiet: self.alerting.quiet_nodes(at, self.evaluator.rules(), &self.fleet),
+            quiet: self.alerting.quiet_nodes(time.at, self.evaluator.rules(), &self.fleet),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
         let active = self.alerting.active();
-        self.evaluator.begin((at, behind), inputs, active, own)
+        self.evaluator.begin(time, inputs, active, own)
     }
 
     /// Evidence is of the fleet as it was judged.
     fn on_findings(&mut self, mut judged: Judged) -> Fleet {
         let is_current = self.evaluator.on_judged(&mut judged);
-        let Judged { at, behind, fleet, broker, found, .. } = judged;
+        let Judged { time, fleet, broker, found, .. } = judged;
         if is_current {
             let inputs = Inputs { fleet: &fleet, broker };
             let situation = Situation { evaluator: &self.evaluator, inputs };
-            self.alerting.on_findings((at, behind), found, situation);
+            self.alerting.on_findings(time, found, situation);
         }
         fleet
     }

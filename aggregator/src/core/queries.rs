@@ -181,9 +181,8 @@ impl Core {
 
     /// What is known now, to be shown. `broker` is the state of the connection.
     pub fn read_view(&self, now: Wall, broker: &str) -> ReadView {
-        let of = (&self.mesh, now, broker);
-        let (evaluator, alerting) = (&self.evaluator, &self.alerting);
-        let mut view = ReadView::of(of, &self.ingest, &self.fleet, evaluator, alerting);
+        let Self { mesh, ingest, fleet, evaluator, alerting, .. } = self;
+        let mut view = ReadView::of(mesh, now, broker, ingest, fleet, evaluator, alerting);
         let limited = self.runs.stored.limited;
         if limited > 0 {
             view.own.merged.limited.insert("run".into(), limited);

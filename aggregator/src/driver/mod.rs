@@ -133,7 +133,7 @@ pub async fn run(
         },
     };
 
-    let mut driver = Driver::start(&config, rules, watch, (supervisor, owned)).await?;
+    let mut driver = Driver::start(&config, rules, watch, supervisor, owned).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
     let exit = driver.exit;
@@ -147,7 +147,8 @@ impl Driver {
         config: &Config,
         rules: Rules,
         watch: Watch,
-        (supervisor, owned): (Supervisor, Option<Owned>),
+        supervisor: Supervisor,
+        owned: Option<Owned>,
     ) -> Result<Self, StartError> {
         let partition = owned.as_ref().map(|owned| owned.partition);
         let user = BrokerUser::Aggregator;
@@ -171,6 +172,7 @@ impl Driver {
         let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
         let are_silences_shared = issuer.key.is_some() || is_identified(&bus_config);
+        // The time as seed of pauses, so that the two of a pair do not retry together.
         let mut core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
 
         let broker = Broker::connect(bus_config, clock.now().mono)?;
@@ -261,6 +263,7 @@ impl Driver {
         }
         let reader = || self.checkpointer.history.clone();
         self.regressions.start_if_due(now, self.core.rules(), reader);
+
         self.write_checkpoint(now);
         self.confirm(now);
         if let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard_mut()) {
@@ -271,6 +274,7 @@ impl Driver {
         {
             shared.send(&self.core, now, self.issuer.key.as_ref());
         }
+
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();
         self.views.drop_stale(now.mono);
@@ -282,9 +286,11 @@ impl Driver {
     /// Writes the last checkpoint and ends every task.
     async fn end(mut self) {
         let now = self.clock.now();
-        self.checkpointer.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
+        self.checkpointer.finish(&mut self.core, now, CHECKPOINT_WAIT).await;
+        // The pause between two batches does not count any more.
         self.confirm(Now { mono: Mono(u64::MAX), ..now });
         self.notifications.end().await;
+        // Both hold the connection, which would stay open with them.
         drop((self.asker, self.shared_silences));
         if let Some(shard) = self.shard {
             shard.end().await;
@@ -335,9 +341,11 @@ impl Driver {
             SignalEvent::Shutdown => {
                 self.service_manager.stopping();
                 let now = self.clock.now().wall;
+                // What is open is reported while the partition is still this process's own.
                 if let Some(shard) = self.core.shard_mut() {
                     shard.seal(now);
                 }
+                // A second signal waits for nothing.
                 let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };
                 self.ends_at = Some(self.clock.now().mono.plus(wait));
             }
@@ -382,7 +390,7 @@ impl Driver {
 
     fn write_checkpoint(&mut self, now: Now) {
         let was_writing = self.checkpointer.is_writing;
-        self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
+        self.checkpointer.write_if_due(&mut self.core, now);
         if let Some(shard) = self.core.shard().filter(|_| !was_writing) {
             self.report_in_writing = shard.seq;
         }
@@ -436,6 +444,7 @@ impl Driver {
         }
 
         self.confirmations.offer(stored);
+        // The next checkpoint brings newer ones, and these would only become older.
         if !self.broker.is_connected() {
             return self.confirmations.discard();
         }
@@ -566,6 +575,7 @@ impl Driver {
         if let Some(view) = self.views.latest(began.mono) {
             return view;
         }
+
         let mut view = self.core.read_view(began.wall, self.broker.state());
         view.own.checkpoints = self.checkpointer.stats.clone();
         let unkept = self.checkpointer.stats.history_dropped;
@@ -577,10 +587,11 @@ impl Driver {
         view.own.task_restarts = self.supervisor.restarts();
         view.own.broker_faults = self.broker.faults.counts().collect();
         view.own.broker_advisories = self.broker.faults.advisories();
+
         let ended = self.clock.now().mono;
         let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };
-        self.views.store((began.mono, ended), source)
+        self.views.store(began.mono, ended, source)
     }
 
     /// Handles the messages that have arrived, for a bounded number and time.
@@ -651,6 +662,7 @@ fn restore(
     };
 
     if let Some(owned) = owned {
+        // Before they are opened: a state from before another owner lacks what that one has merged.
         standby::set_aside_former(config, owned)?;
     }
 
@@ -669,6 +681,7 @@ fn restore(
     if let Some(stored) = history {
         core = core.with_history(stored);
     }
+    // Before error budgets, whose counts are carried into the windows that are kept from here on.
     core = core.measuring(config.windows.nodes_up_to, &config.rollups());
     if let Some(record) = budgets {
         core = core.with_budgets(record);
@@ -677,6 +690,7 @@ fn restore(
     if let Some(owned) = owned {
         let newest = owned.reports.newest.clone();
         let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored_shard);
+        // Without this note the next start takes the files for those of a former owner.
         standby::note_incarnation(config, shard.incarnation)?;
         core = core.reporting(shard);
     }

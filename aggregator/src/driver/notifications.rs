@@ -61,6 +61,7 @@ impl Notifications {
     fn post(&self, core: &mut Core, now: Now) {
         while let Some(post) = core.next_post(now) {
             let receiver = post.receiver.clone();
+            // The receiver's task is being started again; the core tries this post again later.
             if !self.notifier.post(post) {
                 let answer = Answer::Failed("task", None);
                 core.on_cause(&receiver, answer.explained(""));
@@ -104,6 +105,8 @@ fn publish_changes(core: &mut Core, bus: &Bus, now: Mono, changes: &mut ChangeLo
             continue;
         };
 
+        // By its identifier a broker recognises a repetition.
+        // Two changes within one second differ in the token.
         let key = &notification.key;
         let message_id =
             format!("{}-{}-{}-{}", key.rule, key.scope, notification.at_seconds, token)

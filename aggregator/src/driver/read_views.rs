@@ -26,7 +26,8 @@ impl ReadViews {
     /// Stores a view whose making began and ended at these times; `source` gets the statistics.
     pub(super) fn store(
         &mut self,
-        (began, ended): (Mono, Mono),
+        began: Mono,
+        ended: Mono,
         source: impl FnOnce(ReadViewStats) -> PageSource,
     ) -> Arc<PageSource> {
         let took = ended.since(began);
@@ -47,6 +48,7 @@ impl ReadViews {
     /// thousands of nodes that takes a while.
     pub(super) fn drop_stale(&mut self, now: Mono) {
         let stale = self.latest.take_if(|(made, _)| now.since(*made) >= VIEW_AGE_MAX);
+        // A view that a request still holds is freed by that one.
         if let Some((_, view)) = stale.filter(|(_, view)| Arc::strong_count(view) == 1) {
             tokio::task::spawn_blocking(move || drop(view));
         }

@@ -54,6 +54,7 @@ impl RuleReload {
 
     /// Applies what was read from the files, in place of what is held.
     pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
+        // Whatever was read is newer than what is held, also if it is invalid.
         self.held = None;
         if !found.requested && self.ends_firing(core, &found) {
             self.held = Some(Held { found, until: now.mono.plus(REMOVAL_ANNOUNCED) });
@@ -70,6 +71,8 @@ impl RuleReload {
             Ok(rules) => {
                 let rules = rules.within(self.scopes);
                 if let Some(shard) = core.shard_mut() {
+                    // Before the rules are taken: what this shard reports
+                    // next must have the labels that they select by.
                     shard.keep(KeptLabels::of(&rules, &rollups));
                 }
                 if core.group_by(&rollups) {
@@ -112,6 +115,8 @@ impl RuleReload {
         self.stats.loaded_at = now.wall;
         let was_invalid = self.stats.error.take().is_some();
 
+        // Files are also written anew without a change: that is
+        // counted apart, and logged only where it was awaited.
         if rules == *core.rules() {
             self.stats.unchanged += 1;
             if requested || was_invalid {
@@ -129,6 +134,8 @@ impl RuleReload {
 
     fn on_error(&mut self, error: String, requested: bool) {
         self.stats.refused += 1;
+        // A file is read again with each of its changes: one mistake
+        // is logged once, except where someone waits for the answer.
         if requested || self.stats.error.as_ref() != Some(&error) {
             tracing::warn!(error, "rule files are invalid; previous rules stay active");
         }

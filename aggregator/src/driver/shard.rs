@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::core::durable::PendingConfirmation;
-use crate::core::durable::shard::{NewestReport, Shard, ShardIdentity};
+use crate::core::durable::shard::{NewestReport, Shard, ShardIdentity, UnsentReport};
 use crate::io::lease::LeaseWatch;
 use crate::limits::{SHARD_EVENTS_MAX, SHARD_RETRY_PAUSE};
 
@@ -201,8 +201,8 @@ impl ShardLink {
 }
 
 impl Reports {
-    fn send(&mut self, next: Option<(u64, Bytes)>) {
-        let Some((seq, payload)) = next else { return };
+    fn send(&mut self, next: Option<UnsentReport>) {
+        let Some(UnsentReport { seq, payload }) = next else { return };
         let identity = &self.identity;
         let (incarnation, after) = (self.incarnation, self.after);
 
@@ -217,6 +217,7 @@ impl Reports {
         let events = self.events.clone();
         self.is_trying = true;
 
+        // The driver waits for no broker: an attempt reports its outcome as an event.
         tokio::spawn(async move {
             let outcome = match messenger.publish_after(message, after).await {
                 Ok(number) => Outcome::Sent { seq, number },
@@ -280,6 +281,7 @@ async fn newest(
         Some(_) => return Outcome::Overtaken,
     };
 
+    // An earlier attempt had arrived although its answer had not.
     if newest >= seq {
         return Outcome::Sent { seq: newest, number };
     }
@@ -309,6 +311,8 @@ pub(super) async fn reports_above(
         }
     }
 
+    // Backwards in spans that double: a stream finds the first message
+    // of a subject from a number on, not the last one before it.
     let (mut newest, mut until, mut span) = (None, number, 1);
 
     while newest.is_none() && until > 1 {

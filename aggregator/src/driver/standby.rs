@@ -59,7 +59,7 @@ pub(super) async fn own_partition(
     tracing::info!(pages = %pages.address(), "waiting for a partition");
     let (events, mut found) = mpsc::channel(1);
     let kept = KeptLabels::of(rules, &config.rollups());
-    let waiting = wait(config.clone(), owner, (above, kept), bus.messenger());
+    let waiting = wait(config.clone(), owner, above, kept, bus.messenger());
 
     let tasks = [
         tokio::spawn(end_of(signals, events.clone())),
@@ -100,7 +100,8 @@ struct Waited {
 async fn wait(
     config: Config,
     owner: String,
-    (above, kept): (MeshName, KeptLabels),
+    above: MeshName,
+    kept: KeptLabels,
     messenger: Messenger,
 ) -> Waited {
     loop {
@@ -171,6 +172,7 @@ pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), Str
 
     for folder in config.folders().filter(|folder| is_former(folder)) {
         let aside = folder.with_extension("former");
+        // One former state at most is kept aside: it may have gigabytes.
         let moved = remove(&aside).and_then(|()| fs::rename(&folder, &aside));
         moved.map_err(|error| format!("{} cannot be moved: {error}", folder.display()))?;
         tracing::info!(

@@ -22,6 +22,8 @@ pub(super) fn valid_name(name: &str) -> String {
 pub(super) fn valid_key(key: &str) -> Cow<'_, str> {
     let is_valid = key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
     let valid = if is_valid { Cow::Borrowed(key) } else { Cow::Owned(valid_name(key)) };
+    // Prometheus drops labels that start with `__`, and under
+    // a name of ours a series would have its label twice.
     let bad_start = valid.starts_with("__") || valid.starts_with(|c: char| c.is_ascii_digit());
     if bad_start || RESERVED.contains(&&*valid) {
         return Cow::Owned(format!("label_{valid}"));
@@ -38,6 +40,7 @@ pub(super) fn valid_labels(labels: &Labels) -> ValidLabels<'_> {
     let present = labels.iter().filter(|(_, value)| !value.is_empty());
     let mut valid: ValidLabels<'_> = present.map(|(key, value)| (valid_key(key), value)).collect();
     if valid.iter().any(|(key, _)| matches!(key, Cow::Owned(_))) {
+        // Only where a key was changed can two have become equal; most sets take the short way.
         let by_key: BTreeMap<Cow<'_, str>, &str> = valid.into_iter().collect();
         valid = by_key.into_iter().collect();
     }

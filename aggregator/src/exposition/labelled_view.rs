@@ -114,6 +114,8 @@ fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
         groups.insert(key, value);
     }
 
+    // To Prometheus an empty label is an absent one; left
+    // out only here, after keys have been told apart.
     let present = groups.iter().filter(|(_, value)| !value.is_empty());
     let groups = present.map(|(key, value)| (key.as_str(), *value));
     writer.labels(own.into_iter().chain(groups))

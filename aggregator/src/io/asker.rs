@@ -146,6 +146,7 @@ impl Asker {
     }
 
     fn publish(&self, node: &NodeName, request: &HistoryRequest) -> Result<(), AskError> {
+        // Before the request is sent, whose answer may come at once.
         self.receiver.get_or_init(|| self.receive());
         let message = UnacknowledgedMessage {
             subject: ask_subject(&self.mesh, node),
@@ -249,6 +250,8 @@ impl AskHandle {
     ) -> Result<HistoryResponse, AskError> {
         let mut others = 0;
         for _ in 0..ASK_ATTEMPTS {
+            // Under a number of its own, so that a late answer
+            // to the first attempt is not taken for one to this.
             let (registered, answered) = pending.register(node)?;
             request.number = registered.number;
             // Not held while waiting: the connection closes once its owner lets go of it.

@@ -34,13 +34,21 @@ pub(super) enum Fault {
         theirs: MeshName,
         ours: MeshName,
     },
-    /// Each as a label and a text: once for a file, otherwise for each record.
-    Unusable(Vec<(&'static str, String)>),
+    /// Once for a file, otherwise for each record.
+    Unusable(Vec<FileFault>),
+}
+
+/// What is wrong with a file, or with one of its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFault {
+    /// The kind of it, as a label.
+    pub reason: &'static str,
+    pub text: String,
 }
 
 impl Fault {
     pub(super) fn damaged(why: impl Into<String>) -> Self {
-        Self::Unusable(vec![("damaged", why.into())])
+        Self::Unusable(vec![FileFault { reason: "damaged", text: why.into() }])
     }
 
     /// The same of the file at `path`, which this key of the settings names.
@@ -80,8 +88,8 @@ impl From<DatabaseError> for Fault {
     }
 }
 
-pub(super) fn texts(faults: &[(&'static str, String)]) -> String {
-    faults.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
+pub(super) fn texts(faults: &[FileFault]) -> String {
+    faults.iter().map(|fault| fault.text.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Opens the file, or creates one that only its owner may read.

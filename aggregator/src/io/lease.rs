@@ -69,7 +69,7 @@ impl Lease {
 
         loop {
             let awaited = preferred.filter(|_| begun.elapsed() < leases.ttl() + LEASE_POLL);
-            match try_one(&mut leases, partitions, (preferred, awaited)).await {
+            match try_one(&mut leases, partitions, preferred, awaited).await {
                 Ok(Attempt::Taken(partition, renewed)) => {
                     tracing::info!(%partition, partitions, "partition taken");
                     return Self { leases, partition, renewed };
@@ -141,6 +141,7 @@ impl Lease {
 
         match timeout(left, self.leases.renew(partition)).await {
             Ok(Ok(true)) => {
+                // From when it was sent: the broker counts from some time after that.
                 self.renewed = sent;
                 None
             }
@@ -148,6 +149,7 @@ impl Lease {
                 tracing::warn!(%partition, "lease lost: another process may have the partition");
                 Some(LeaseLost::Gone)
             }
+            // A broker that restarts within the ttl costs no partition.
             Ok(Err(error)) => {
                 tracing::debug!(%partition, error, "lease not renewed; retrying");
                 None
@@ -198,9 +200,12 @@ enum Attempt {
 async fn try_one(
     leases: &mut Leases,
     partitions: u16,
-    (preferred, awaited): (Option<Partition>, Option<Partition>),
+    preferred: Option<Partition>,
+    awaited: Option<Partition>,
 ) -> Result<Attempt, String> {
     let owners = leases.owners(partitions).await?;
+    // The lease of this process's former incarnation is about to
+    // end, and the state on the disk is of that partition (A174).
     if awaited.and_then(|of| owners.get(&of)).is_some_and(|owner| owner == leases.owner()) {
         return Ok(Attempt::Owned(owners));
     }

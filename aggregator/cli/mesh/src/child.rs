@@ -206,6 +206,7 @@ pub fn free_port() -> Result<u16> {
     let begin = std::process::id().wrapping_mul(257) % u32::from(PORTS.end - PORTS.start);
     let begin = PORTS.start + u16::try_from(begin)?;
     let last = held.last().and_then(|socket| socket.local_addr().ok());
+    // Onwards from the last one: all ports before it are held.
     let begin = last.map_or(begin, |address| address.port() + 1);
 
     for port in (begin..PORTS.end).chain(PORTS.start..begin) {

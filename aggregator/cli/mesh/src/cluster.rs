@@ -36,6 +36,8 @@ impl Member {
     /// When no port is free.
     pub fn plan(servers: usize) -> Result<Vec<Self>> {
         let address = || Ok(format!("127.0.0.1:{}", free_port()?));
+        // All ports before the first server starts, since
+        // each one's configuration names the routes of all.
         let routes = (0..servers).map(|_| address()).collect::<Result<Vec<_>>>()?;
         let member = |(number, listen): (usize, &String)| Self {
             name: name(number),
@@ -146,6 +148,8 @@ impl Cluster {
         });
 
         let what = format!("{} servers form a cluster", self.servers.len());
+        // A stream with as many replicas as there are servers
+        // is refused as long as one of them is missing.
         let formed = until(&what, FORM_WAIT, async || {
             self.request_within(TRIAL_WAIT, &format!("STREAM.CREATE.{TRIAL}"), &config).ok()
         });

@@ -46,7 +46,8 @@ impl Site {
         dir: &Path,
         mesh: &MeshName,
         nodes: &[String],
-        (leaf, leaf_nodes): (&str, &[String]),
+        leaf: &str,
+        leaf_nodes: &[String],
         partitions: u16,
     ) -> Result<Self> {
         let site = Self::make_with(dir, mesh, nodes, |command| {

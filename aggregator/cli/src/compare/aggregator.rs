@@ -26,9 +26,9 @@ pub(super) fn named(text: &str, now: &Zoned) -> Result<Option<HistorySide>> {
     let (from, to) = range
         .split_once('/')
         .with_context(|| format!("{text:?}: write range:FROM/TO, such as range:10:00/10:30"))?;
-    let (from, to) = time_range::seconds_of(from, to, now)?;
-    ensure!(from < to, "{text:?}: the range ends before it starts");
-    Ok(Some(HistorySide::Range(from, to)))
+    let range = time_range::seconds_of(from, to, now)?;
+    ensure!(range.from < range.to, "{text:?}: the range ends before it starts");
+    Ok(Some(HistorySide::Range(range)))
 }
 
 /// The side as an aggregator has it, to be compared in these operations; in all without any.
@@ -102,6 +102,7 @@ async fn ask(
 mod tests {
     use jiff::Timestamp;
     use jiff::tz::TimeZone;
+    use plimsoll_compare::history::SecondsRange;
 
     use super::*;
 
@@ -111,8 +112,8 @@ mod tests {
         let of = |text: &str| named(text, &now);
         assert_eq!(of("a.hlog").unwrap(), None);
         assert_eq!(of("run:v42").unwrap(), Some(HistorySide::Run("v42".to_owned())));
-        let range = HistorySide::Range(1_699_992_000.0, 1_699_993_800.0);
-        assert_eq!(of("range:20:00/20:30").unwrap(), Some(range));
+        let range = SecondsRange { from: 1_699_992_000.0, to: 1_699_993_800.0 };
+        assert_eq!(of("range:20:00/20:30").unwrap(), Some(HistorySide::Range(range)));
         let error = of("range:20:30/20:00").unwrap_err().to_string();
         assert!(error.ends_with("the range ends before it starts"), "{error}");
         assert!(of("range:20:30").unwrap_err().to_string().contains("write range:FROM/TO"));

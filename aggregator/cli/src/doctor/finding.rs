@@ -81,6 +81,7 @@ impl DoctorReport {
             }
         }
 
+        // Stable, so that findings of one severity stay in the order of the checks.
         self.findings.sort_by_key(|found| found.severity);
         // The worst of several results of one check counts.
         let found = |check: &&str| self.findings.iter().any(|of| of.check == *check);

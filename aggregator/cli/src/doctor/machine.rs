@@ -106,6 +106,7 @@ fn sockets(local: &Local) -> Result<Vec<SocketFacts>, String> {
 
 fn socket(key: &str, path: &Path) -> SocketState {
     let directory = fs::metadata(path.parent().unwrap_or(Path::new(".")));
+    // The link is not followed: one in place of the socket is a finding.
     let (file, directory) = match (fs::symlink_metadata(path), directory) {
         (Ok(file), Ok(directory)) => (file, directory),
         (Err(error), _) | (_, Err(error)) => return SocketState::Missing(error.to_string()),
@@ -138,6 +139,8 @@ fn udp(port: Option<u16>) -> Result<UdpFacts, String> {
     let snmp = text("/proc/net/snmp")?;
     let buffer_errors = buffer_errors(&snmp).ok_or("/proc/net/snmp has no UDP figures")?;
     let of_port = port.map(|port| {
+        // A socket of IPv6 may take both families'
+        // datagrams, and is then in the second table alone.
         let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|path| text(path).unwrap_or_default());
         (port, tables.iter().find_map(|table| drops_of(table, port)))
     });
@@ -188,6 +191,7 @@ fn room(path: &Path) -> Result<Room, String> {
     let there = path.ancestors().find(|path| path.exists()).ok_or("no directory exists")?;
     let of = rustix::fs::statvfs(there).map_err(|error| io::Error::from(error).to_string())?;
     let bytes = |blocks: u64| blocks.saturating_mul(of.f_frsize);
+    // What is left to a program without privileges: the blocks that are reserved for root are not.
     Ok(Room { free: bytes(of.f_bavail), total: bytes(of.f_blocks) })
 }
 

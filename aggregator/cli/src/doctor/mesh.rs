@@ -142,16 +142,19 @@ fn plan(Identity { bus, node, has_history, .. }: &Identity) -> ProbePlan {
         if *has_history {
             subscribe.push(ask_subject(mesh, node));
         }
+        // One kind of message for each lane is enough: the permission has a wildcard in its place.
         let publish = Lane::ALL.map(lane).into_iter().chain([dead_subject(mesh, node)]).collect();
         return ProbePlan { subscribe, publish, has_streams: false };
     }
 
+    // One partition more than its own number is all that settings of one shard prove.
     let partitions = bus.partition.map_or(0, |partition| partition.0 + 1);
     let layout = Layout { creates_streams: false, partitions };
     let none = NodeName::new(NONE).expect("a constant name of plain letters");
 
     ProbePlan {
         subscribe: Permissions::of(mesh, BrokerUser::Aggregator, layout).subscribe,
+        // Not alerts, which subscribers would receive (A122).
         publish: vec![confirm_subject(mesh, &none), ask_subject(mesh, &none)],
         has_streams: true,
     }

@@ -63,16 +63,24 @@ pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
     let flags = [("bus.url", args.nats.clone()), ("mesh", mesh)];
 
     let node = one::<NodeConfig>(
-        ("--node-config", args.node_config.as_deref(), NODE),
-        "PLIMSOLL_NODE_",
+        SettingsFile {
+            flag: "--node-config",
+            given: args.node_config.as_deref(),
+            default: NODE,
+            prefix: "PLIMSOLL_NODE_",
+        },
         &flags,
         NodeConfig::check,
         report,
     );
 
     let aggregator = one::<AggregatorConfig>(
-        ("--aggregator-config", args.aggregator_config.as_deref(), AGGREGATOR),
-        "PLIMSOLL_AGGREGATOR_",
+        SettingsFile {
+            flag: "--aggregator-config",
+            given: args.aggregator_config.as_deref(),
+            default: AGGREGATOR,
+            prefix: "PLIMSOLL_AGGREGATOR_",
+        },
         &flags,
         AggregatorConfig::check,
         report,
@@ -85,20 +93,31 @@ pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
     Local { node, aggregator, fallback, mesh: args.mesh.clone() }
 }
 
+/// Where one program's settings are.
+#[derive(Clone, Copy)]
+struct SettingsFile<'a> {
+    /// The flag that names the file.
+    flag: &'static str,
+    given: Option<&'a Path>,
+    /// Read without the flag, if it is there.
+    default: &'static str,
+    /// Of the environment variables that override keys.
+    prefix: &'static str,
+}
+
 fn one<T: DeserializeOwned>(
-    (flag, given, default): (&str, Option<&Path>, &str),
-    prefix: &str,
+    file: SettingsFile<'_>,
     flags: &[(&str, Option<String>)],
     check: impl Fn(&T) -> Result<(), String>,
     report: &mut DoctorReport,
 ) -> Result<T, String> {
-    let found = || Some(PathBuf::from(default)).filter(|path| path.exists());
-    let Some(path) = given.map(Path::to_owned).or_else(found) else {
-        return Err(format!("no settings file: give {flag}"));
+    let found = || Some(PathBuf::from(file.default)).filter(|path| path.exists());
+    let Some(path) = file.given.map(Path::to_owned).or_else(found) else {
+        return Err(format!("no settings file: give {}", file.flag));
     };
 
     let args = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
-    let loaded = args.load::<T>(prefix, flags).map_err(|error| error.to_string());
+    let loaded = args.load::<T>(file.prefix, flags).map_err(|error| error.to_string());
 
     let checked = loaded.and_then(|resolved| {
         check(&resolved.value).map_err(|problem| resolved.located(&problem).to_string())?;

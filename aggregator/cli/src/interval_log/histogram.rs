@@ -74,11 +74,14 @@ pub(super) struct Parsed {
 /// Reads the Base64 text of a histogram whose values have this unit.
 pub(super) fn parse(text: &str, unit_ns: u64) -> Result<Parsed, HistogramError> {
     let bytes = plain(BASE64_STANDARD.decode(text)?)?;
+    // Before it is read: with each digit more, a histogram
+    // of a few bytes takes ten times the memory.
     if let Some(digits) = number(&bytes, DIGITS_AT).filter(|digits| *digits > DIGITS_MAX) {
         return Err(HistogramError::Digits(digits));
     }
 
-    // In a valid payload no other number has nine of these bytes in a row.
+    // In a valid payload no other number has nine of these bytes in a row. The library negates such
+    // lengths without a check, and the least number has no opposite.
     if bytes[HEADER_BYTES..].windows(LEAST.len()).any(|number| number == LEAST) {
         return Err(HistogramError::Run);
     }

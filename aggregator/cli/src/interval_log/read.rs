@@ -113,7 +113,9 @@ pub fn read(mut source: impl BufRead, unit: Option<Unit>) -> Result<Log, LogErro
 /// Reads the next line with its end; false after the last one.
 fn next(source: &mut impl BufRead, bytes: &mut Vec<u8>, line: usize) -> Result<bool, LineError> {
     bytes.clear();
+    // One byte more than is permitted tells a line that is too long from one that ends there.
     source.take(LINE_BYTES_MAX + 1).read_until(b'\n', bytes)?;
+
     if bytes.is_empty() {
         return Ok(false);
     }
@@ -123,6 +125,8 @@ fn next(source: &mut impl BufRead, bytes: &mut Vec<u8>, line: usize) -> Result<b
     if line > LINES_MAX {
         return Err(LineError::TooMany);
     }
+
+    // The library takes a last line without its end for one that is cut off.
     if !bytes.ends_with(b"\n") {
         bytes.push(b'\n');
     }
@@ -166,6 +170,7 @@ impl LogReader {
     }
 
     fn on_unit(&mut self, rest: &[u8]) -> Result<(), LineError> {
+        // Values before and after would be in two units, in one log.
         if self.offset.is_some() {
             return Err(LineError::LateUnit);
         }
@@ -194,6 +199,8 @@ impl LogReader {
     fn absolute(&mut self, stamp: Duration) -> Option<Duration> {
         let is_relative = stamp.checked_add(YEAR).is_some_and(|later| later < self.start);
         let start = if is_relative { self.start } else { Duration::ZERO };
+        // Decided by the first interval for all: with two
+        // origins, slots of one log would be in a wrong order.
         let offset = *self.offset.get_or_insert(self.base.unwrap_or(start));
         offset.checked_add(stamp)
     }

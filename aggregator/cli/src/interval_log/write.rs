@@ -29,6 +29,7 @@ pub fn write(side: &Side, mut to: impl Write) -> Result<(), Error> {
         .flat_map(|(name, measured)| measured.slots.iter().map(move |slot| (name, slot)))
         .collect();
 
+    // In the order of time, as recorders write them; a side has its slots in any order.
     slots.sort_by_key(|(_, slot)| slot.start_ns);
     let start = slots.first().map_or(Duration::ZERO, |(_, slot)| of_ns(slot.start_ns));
     let mut serializer = V2DeflateSerializer::new();

@@ -102,7 +102,8 @@ fn concentrated(columns: &[Column]) -> Option<(f64, usize, f64)> {
 
 /// Advice on one of some nodes, with its samples over limits and its share of all time over them.
 pub(super) fn on_node(
-    (over, share): (u64, f64),
+    over: u64,
+    share: f64,
     nodes: usize,
     machine: &BTreeMap<String, Value>,
 ) -> String {
@@ -213,7 +214,7 @@ mod tests {
             (35, 0.35, 3, calm.clone(), "what all nodes have in common"),
             (90, 1.0, 1, calm, "look at the job"),
         ] {
-            let advice = on_node((over, share), nodes, &machine);
+            let advice = on_node(over, share, nodes, &machine);
             assert!(advice.contains(words), "{advice}");
         }
     }

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
-use plimsoll_compare::history::extent;
+use plimsoll_compare::history::{SecondsRange, extent};
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
@@ -55,6 +55,7 @@ impl Request<'_> {
             Wanted::Range(..) => (Subject::Fleet, None),
         };
 
+        // Before its operations are listed: a run without label has none of its own.
         let is_of_fleet = self.read_fleet_of(run, &known);
         let names = self.operations(&known)?;
         let range = self.range(&names, run, known.kept_from_seconds).await?;
@@ -87,6 +88,7 @@ impl Request<'_> {
         }
 
         self.slots(&mut material).await?;
+        // Last: it can take the longest, and a report without it is still one.
         self.nodes(&mut material).await;
         Ok(material)
     }
@@ -112,8 +114,8 @@ impl Request<'_> {
     fn read_fleet_of(&mut self, run: Option<RunTimes>, known: &OperationsPage) -> bool {
         let range = run.and_then(|run| run.with(None));
         let is_of_fleet = range.is_some() && self.wanted.operations(known).is_err();
-        if let (true, Some((from, to))) = (is_of_fleet, range) {
-            self.wanted = Wanted::Range(from, to);
+        if let (true, Some(range)) = (is_of_fleet, range) {
+            self.wanted = Wanted::Range(range);
         }
         is_of_fleet
     }
@@ -149,13 +151,14 @@ impl Request<'_> {
         names: &[String],
         run: Option<RunTimes>,
         since: f64,
-    ) -> Result<(f64, f64)> {
-        if let Wanted::Range(from, to) = self.wanted {
-            return Ok((from, to));
+    ) -> Result<SecondsRange> {
+        if let Wanted::Range(range) = self.wanted {
+            return Ok(range);
         }
         let now = seconds_now();
-        let searched = run.map_or((since.min(now - SLOT_MIN), now), |run| run.searched(now));
-        let mut whole: Option<(f64, f64)> = None;
+        let kept = SecondsRange { from: since.min(now - SLOT_MIN), to: now };
+        let searched = run.map_or(kept, |run| run.searched(now));
+        let mut whole: Option<SecondsRange> = None;
 
         for name in names {
             let found = match self.extent(name, searched).await {
@@ -165,8 +168,7 @@ impl Request<'_> {
                 Err(error) => return Err(error),
             };
 
-            let (first, last) = whole.unwrap_or(found);
-            whole = Some((first.min(found.0), last.max(found.1)));
+            whole = Some(whole.unwrap_or(found).joined(found));
         }
 
         let whole = run.map_or(whole, |run| run.with(whole));
@@ -175,10 +177,10 @@ impl Request<'_> {
 
     /// From when until when the run has samples of an operation. Points of two years are hours
     /// long: each answer narrows the range, and so the next points.
-    async fn extent(&self, name: &str, kept: (f64, f64)) -> Result<(f64, f64)> {
+    async fn extent(&self, name: &str, kept: SecondsRange) -> Result<SecondsRange> {
         let mut range = kept;
         for _ in 0..NARROWINGS_MAX {
-            let step = format!("{}s", ((range.1 - range.0) / SLOTS_MAX).max(SLOT_MIN).ceil());
+            let step = format!("{}s", (range.seconds() / SLOTS_MAX).max(SLOT_MIN).ceil());
             let more = [("step", step), ("quantiles", "0.5".to_owned())];
             let page: HistoryPage = self.ask("query", name, range, &more).await?;
             let found = extent(&page.points);
@@ -206,8 +208,8 @@ impl Request<'_> {
         }
 
         // The answer's own range, so that all columns together are the whole.
-        let range = (whole.from_seconds, whole.to_seconds);
-        let step = format!("{}s", ((range.1 - range.0) / COLUMNS_MAX).ceil().max(1.0));
+        let range = SecondsRange { from: whole.from_seconds, to: whole.to_seconds };
+        let step = format!("{}s", (range.seconds() / COLUMNS_MAX).ceil().max(1.0));
         let mut of_columns = vec![("step", step.clone()), ("quantiles", "0.5,0.99".to_owned())];
         if !over.is_empty() {
             of_columns.push(("over", over));
@@ -227,16 +229,19 @@ impl Request<'_> {
             most.flatten().unwrap_or_default()
         };
 
-        let mut limited: Vec<(u64, String, (f64, f64))> = material
+        let mut limited: Vec<(u64, String, SecondsRange)> = material
             .operations
             .iter()
             .filter(|of| over(of) > 0 && !is_own_name(&of.whole.operation))
             .map(|of| {
-                let range = (of.whole.from_seconds, of.whole.to_seconds.min(material.asked_at));
+                let to = of.whole.to_seconds.min(material.asked_at);
+                let range = SecondsRange { from: of.whole.from_seconds, to };
                 (over(of), of.whole.operation.clone(), range)
             })
             .collect();
 
+        // Those with the most samples over their limits: asking nodes
+        // costs them work, so few operations are asked for (A86).
         limited.sort_by_key(|(over, ..)| std::cmp::Reverse(*over));
 
         for (_, operation, range) in limited.into_iter().take(OPERATIONS_ASKED_MAX) {
@@ -267,7 +272,7 @@ impl Request<'_> {
         &self,
         node: &str,
         operation: &str,
-        (from, to): (f64, f64),
+        range: SecondsRange,
         more: &[(&str, String)],
     ) -> Result<NodesPage> {
         let run = match &self.wanted {
@@ -279,8 +284,8 @@ impl Request<'_> {
             ("operation", Some(operation.to_owned())),
             ("node", Some(node.to_owned())),
             ("label", run),
-            ("from", Some(from.to_string())),
-            ("to", Some(to.to_string())),
+            ("from", Some(range.from.to_string())),
+            ("to", Some(range.to.to_string())),
         ];
 
         parameters.extend(more.iter().map(|(key, value)| (*key, Some(value.clone()))));
@@ -292,14 +297,14 @@ impl Request<'_> {
         &self,
         page: &str,
         operation: &str,
-        (from, to): (f64, f64),
+        range: SecondsRange,
         more: &[(&str, String)],
     ) -> Result<T> {
         let more = more.iter().map(|(key, value)| (*key, Some(value.clone())));
         let mut parameters = vec![
             ("operation", Some(operation.to_owned())),
-            ("from", Some(from.to_string())),
-            ("to", Some(to.to_string())),
+            ("from", Some(range.from.to_string())),
+            ("to", Some(range.to.to_string())),
         ];
         parameters.extend(self.wanted.group());
         parameters.extend(more);
@@ -343,6 +348,8 @@ impl Request<'_> {
         let mut slots = Vec::new();
 
         while from < to {
+            // In parts: an aggregator refuses an answer of more than 256 MiB (A89), and the
+            // distributions of a long run may have more.
             let end = (from + step * REQUEST_SLOTS).min(to);
 
             let more = [
@@ -351,7 +358,8 @@ impl Request<'_> {
                 ("distribution", "true".to_owned()),
             ];
 
-            let page: HistoryPage = self.ask("query", &whole.operation, (from, end), &more).await?;
+            let range = SecondsRange { from, to: end };
+            let page: HistoryPage = self.ask("query", &whole.operation, range, &more).await?;
             let points = page.points.into_iter().filter(|point| point.count > 0);
 
             for point in points {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
 use plimsoll_schemas::figure::{counted, percent};
 use plimsoll_schemas::own_operations::is_own_name;
@@ -40,7 +41,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
     let ranking = ranking(material, &operations, &hardware, zone);
     let hardware = hardware.shown_beside(&ranking.nodes);
     let range = range(material);
-    let active = (range.from_seconds, range.to_seconds);
+    let active = SecondsRange { from: range.from_seconds, to: range.to_seconds };
     let epochs = epochs(material);
     let slots =
         || material.operations.iter().map(|of| (of.whole.operation.as_str(), &of.slots[..]));
@@ -83,7 +84,7 @@ fn zone_name(at: f64, zone: &TimeZone) -> String {
 }
 
 fn range(material: &Material) -> Range {
-    let (from, to) = material.range;
+    let SecondsRange { from, to } = material.range;
     let pages = || material.operations.iter();
     let any = material.operations.first().map(|of| &of.whole).or(material.empty.as_ref());
 
@@ -333,6 +334,7 @@ fn ranking(
 
     ranked.sort_by(|a, b| {
         let is_own = |of: &RankedOperation| is_own_name(&of.operation);
+        // Our own operations last: a slow broker is not where the time of jobs goes.
         is_own(a).cmp(&is_own(b)).then_with(|| b.over_seconds.total_cmp(&a.over_seconds))
     });
 
@@ -357,9 +359,11 @@ fn ranked_nodes(
     found.truncate(NODES_MAX);
 
     for of in &mut found {
+        // The total is over all nodes, also those beyond the bound:
+        // shares of those that are listed would add up to all of it.
         of.share = ratio(weight(of), total);
         of.machine = machines.nodes.get(&of.node).cloned().unwrap_or_default();
-        of.advice = on_node((of.over, of.share), of_all, &of.machine);
+        of.advice = on_node(of.over, of.share, of_all, &of.machine);
     }
 
     let by = match (of_windows, found.is_empty()) {
@@ -439,11 +443,11 @@ fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 /// Alerts that were pending or firing at some time of the range, or were resolved in it.
-fn alerts(rows: &[AlertRow], (from, to): (f64, f64)) -> Vec<AlertResult> {
+fn alerts(rows: &[AlertRow], range: SecondsRange) -> Vec<AlertResult> {
     let was_active = |row: &&AlertRow| {
         let begun = row.firing_since_seconds.unwrap_or(row.since_seconds).min(row.since_seconds);
         let is_over = !matches!(row.state, AlertState::Firing | AlertState::Pending);
-        begun < to && (!is_over || row.since_seconds >= from)
+        begun < range.to && (!is_over || row.since_seconds >= range.from)
     };
 
     let result = |row: &AlertRow| AlertResult {
@@ -462,9 +466,9 @@ fn alerts(rows: &[AlertRow], (from, to): (f64, f64)) -> Vec<AlertResult> {
     rows.iter().filter(was_active).take(ROWS_MAX).map(result).collect()
 }
 
-fn changes(material: &Material, (from, to): (f64, f64)) -> Vec<ChangeResult> {
+fn changes(material: &Material, range: SecondsRange) -> Vec<ChangeResult> {
     let all = &material.summary.changes;
-    let inside = all.iter().filter(|change| (from..to).contains(&change.at_seconds));
+    let inside = all.iter().filter(|change| (range.from..range.to).contains(&change.at_seconds));
     let result = inside.map(|change| ChangeResult {
         at_seconds: change.at_seconds,
         rule: change.key.rule.to_string(),
@@ -479,9 +483,9 @@ fn changes(material: &Material, (from, to): (f64, f64)) -> Vec<ChangeResult> {
 }
 
 /// Oldest first.
-fn events(material: &Material, (from, to): (f64, f64)) -> Vec<EventRow> {
+fn events(material: &Material, range: SecondsRange) -> Vec<EventRow> {
     let all = &material.events.events;
-    let inside = all.iter().filter(|event| (from..to).contains(&event.at_seconds));
+    let inside = all.iter().filter(|event| (range.from..range.to).contains(&event.at_seconds));
     let mut found: Vec<EventRow> = inside.take(ROWS_MAX).cloned().collect();
     found.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     found
@@ -494,6 +498,7 @@ fn ledger(page: &LedgerPage) -> LedgerResult {
         .map(|row| NodeResult { node: row.node.clone(), ledger: row.ledger.clone() })
         .collect();
 
+    // Nodes with anything that is not merged come first: the others have nothing to explain.
     nodes.sort_by_key(|row| row.ledger.recorded == row.ledger.merged);
     let nodes_left_out = nodes.len().saturating_sub(NODES_MAX);
     nodes.truncate(NODES_MAX);

@@ -132,6 +132,7 @@ fn states(readings: &[Reading]) -> BTreeMap<String, Value> {
 /// What the newest alert about each node recorded.
 fn of_alerts(alerts: &[AlertRow]) -> BTreeMap<String, BTreeMap<String, Value>> {
     let mut alerts: Vec<&AlertRow> = alerts.iter().collect();
+    // Oldest first, so that the latest evidence of a node replaces what came before.
     alerts.sort_by(|a, b| a.since_seconds.total_cmp(&b.since_seconds));
     let mut nodes = BTreeMap::new();
 

@@ -1,13 +1,15 @@
 //! What a report is made of: the answers of an aggregator and the reports of drills, as they came.
 
-use super::document::{DrillResult, Subject};
-use super::machines::HardwarePage;
 use std::collections::BTreeMap;
 
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::AlertsPage;
 use plimsoll_schemas::summary::{
     EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage, Summary,
 };
+
+use super::document::{DrillResult, Subject};
+use super::machines::HardwarePage;
 
 /// Everything that a report is made of.
 pub(super) struct Material {
@@ -18,8 +20,8 @@ pub(super) struct Material {
     /// Whether a run's samples are those of the fleet between its begin and its end, since none has
     /// its label.
     pub(super) is_of_fleet: bool,
-    /// The requested range, in seconds since 1970.
-    pub(super) range: (f64, f64),
+    /// The requested range.
+    pub(super) range: SecondsRange,
     /// Each operation with samples.
     pub(super) operations: Vec<OperationPages>,
     /// What else the history answered, for the range of an empty report.

@@ -155,9 +155,12 @@ fn format(args: &ReportArgs) -> Result<Format> {
 
 fn wanted(args: &ReportArgs, now: &Zoned) -> Result<Wanted> {
     let Some(subject) = &args.subject else {
-        let (from, to) = args.range.seconds(now)?;
-        ensure!(from < to, "the range ends before it starts: --from must be earlier than --to");
-        return Ok(Wanted::Range(from, to));
+        let range = args.range.seconds(now)?;
+        ensure!(
+            range.from < range.to,
+            "the range ends before it starts: --from must be earlier than --to"
+        );
+        return Ok(Wanted::Range(range));
     };
     let named = subject.strip_prefix("run:");
     let name = named.with_context(|| format!("{subject:?}: write run:NAME, or --from and --to"))?;

@@ -29,6 +29,7 @@ struct Header {
 /// # Errors
 /// When it is a report of another version, or one without samples.
 pub(crate) fn side_of(text: &str) -> Result<Option<Side>> {
+    // Not a report: `compare` then reads it as a baseline, which has the better error.
     let Ok(header) = serde_json::from_str::<Header>(text) else { return Ok(None) };
     if header.format.as_deref() != Some(FORMAT) {
         return Ok(None);
@@ -37,6 +38,7 @@ pub(crate) fn side_of(text: &str) -> Result<Option<Side>> {
         let found = header.version.unwrap_or_default();
         bail!("version {found} of a report is not {VERSION}: write the report with this version");
     }
+
     let Some(samples) = header.samples else {
         let why = header.samples_left_out.unwrap_or_else(|| "no reason is given".to_owned());
         bail!("a report without samples by slot cannot be compared: {why}");
@@ -77,6 +79,7 @@ pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> 
         let max = point.max.unwrap_or(f64::INFINITY);
         for bucket in point.distribution.iter().flat_map(BucketCount::all) {
             let samples = usize::try_from(bucket.count).ok()?;
+            // Through whole nanoseconds, so that JSON has no digits that come from the unit.
             let ms = (bucket.upper.min(max) * 1e9).round() / 1e6;
             epochs.extend(std::iter::repeat_n(ms, samples));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{Freshness, Ledger, Verdict};
 use serde_json::{Value, json};
@@ -118,7 +119,7 @@ fn material(operation: &str, name: &str) -> Material {
         asked_at: 1_000.0,
         subject: Subject::Run(name.to_owned()),
         is_of_fleet: false,
-        range: (901.0, 919.0),
+        range: SecondsRange { from: 901.0, to: 919.0 },
         operations: vec![pages(operation)],
         empty: None,
         operations_left_out: 0,

@@ -1,7 +1,7 @@
 //! What a report is of: a run, or a range of the fleet; and how a query names it.
 
 use anyhow::Result;
-use plimsoll_compare::history::operations_of_run;
+use plimsoll_compare::history::{SecondsRange, operations_of_run};
 use plimsoll_schemas::summary::{OperationsPage, RunRow, RunState};
 
 /// How far from its begin and end a run's samples are searched, in seconds; as on its page.
@@ -16,8 +16,8 @@ const RUN: &str = "run";
 pub(super) enum Wanted {
     /// A run, by its name.
     Run(String),
-    /// The fleet from when until when, in seconds since 1970.
-    Range(f64, f64),
+    /// The fleet in a range.
+    Range(SecondsRange),
 }
 
 /// From when until when a run was, in seconds since 1970.
@@ -36,18 +36,19 @@ impl RunTimes {
     }
 
     /// Where samples with its label may be. Clocks differ, and the last interval ends after it.
-    pub(super) fn searched(&self, now: f64) -> (f64, f64) {
+    pub(super) fn searched(&self, now: f64) -> SecondsRange {
         let end = self.ended.map_or(now, |ended| (ended + MARGIN).min(now));
-        let begin = self.begun - MARGIN;
-        (begin, end.max(begin + SLOT_MIN))
+        let from = self.begun - MARGIN;
+        SecondsRange { from, to: end.max(from + SLOT_MIN) }
     }
 
     /// All of it, and what lies beside it.
-    pub(super) fn with(&self, found: Option<(f64, f64)>) -> Option<(f64, f64)> {
-        let own = self.ended.map(|ended| (self.begun, ended.max(self.begun + SLOT_MIN)));
-        let both = own.zip(found);
-        let joined = both.map(|(own, found)| (own.0.min(found.0), own.1.max(found.1)));
-        joined.or(own).or(found.map(|(from, to)| (from.min(self.begun), to)))
+    pub(super) fn with(&self, found: Option<SecondsRange>) -> Option<SecondsRange> {
+        let from = self.begun;
+        let own = self.ended.map(|end| SecondsRange { from, to: end.max(from + SLOT_MIN) });
+        let joined = own.zip(found).map(|(own, found)| own.joined(found));
+        let begun = found.map(|found| SecondsRange { from: found.from.min(from), ..found });
+        joined.or(own).or(begun)
     }
 }
 
@@ -79,15 +80,16 @@ mod tests {
 
     #[test]
     fn a_runs_range_is_from_its_begin_to_its_end_and_what_has_its_label_beside_them() {
+        let range = |from, to| SecondsRange { from, to };
         let ended = RunTimes { begun: 1_000.0, ended: Some(2_000.0) };
-        assert_eq!(ended.searched(9_000.0), (940.0, 2_060.0));
-        assert_eq!(ended.searched(2_010.0), (940.0, 2_010.0));
-        assert_eq!(ended.with(Some((1_200.0, 1_300.0))), Some((1_000.0, 2_000.0)));
-        assert_eq!(ended.with(Some((990.0, 2_010.0))), Some((990.0, 2_010.0)));
-        assert_eq!(ended.with(None), Some((1_000.0, 2_000.0)));
+        assert_eq!(ended.searched(9_000.0), range(940.0, 2_060.0));
+        assert_eq!(ended.searched(2_010.0), range(940.0, 2_010.0));
+        assert_eq!(ended.with(Some(range(1_200.0, 1_300.0))), Some(range(1_000.0, 2_000.0)));
+        assert_eq!(ended.with(Some(range(990.0, 2_010.0))), Some(range(990.0, 2_010.0)));
+        assert_eq!(ended.with(None), Some(range(1_000.0, 2_000.0)));
         let no_end = RunTimes { begun: 1_000.0, ended: None };
-        assert_eq!(no_end.searched(9_000.0), (940.0, 9_000.0));
-        assert_eq!(no_end.with(Some((1_200.0, 1_300.0))), Some((1_000.0, 1_300.0)));
+        assert_eq!(no_end.searched(9_000.0), range(940.0, 9_000.0));
+        assert_eq!(no_end.with(Some(range(1_200.0, 1_300.0))), Some(range(1_000.0, 1_300.0)));
         assert_eq!(no_end.with(None), None);
     }
 
@@ -107,7 +109,8 @@ mod tests {
         };
         let run = |name: &str| Wanted::Run(name.to_owned()).operations(&known);
         assert_eq!(run("v41").unwrap(), ["fetch"]);
-        assert_eq!(Wanted::Range(0.0, 1.0).operations(&known).unwrap(), ["fetch", "load"]);
+        let all = Wanted::Range(SecondsRange { from: 0.0, to: 1.0 });
+        assert_eq!(all.operations(&known).unwrap(), ["fetch", "load"]);
         let error = run("v42").unwrap_err().to_string();
         assert_eq!(error, "run \"v42\" is not in the history; it has v40, v41");
     }

@@ -87,6 +87,7 @@ struct Shown {
 
 impl Shown {
     fn of(state: &State) -> Self {
+        // One late answer does not count as lost: ages would appear and vanish with each.
         let lost = Some(state.lost_for()).filter(|lost| *lost >= STALE_AFTER);
         Self { at_seconds: state.page().at_seconds, lost }
     }
@@ -146,6 +147,7 @@ fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
     let firing = page.alerts.iter().filter(|row| row.state == AlertState::Firing);
     let worst = firing.map(|row| row.severity).max().unwrap_or_default();
     let of_state = |state| page.alerts.iter().filter(|row| row.state == state).count() as u64;
+    // Of the nodes that are listed, the worst: the summary has no sum of all depths (A120).
     let depth = page.nodes.iter().fold(0_u64, |sum, row| sum.saturating_add(row.outbox_depth));
 
     Line::from(vec![
@@ -192,6 +194,7 @@ fn heights(panes: &Panes, lines: u16) -> Vec<(Pane, u16)> {
         return vec![(pane, lines)];
     }
     let wanted = Pane::ALL.map(|pane| panes.rows(pane).len().max(1));
+
     let mut given = [1_usize; 3];
     let headings = usize::from(HEADINGS) * given.len();
     let mut rest = usize::from(lines).saturating_sub(headings + given.len());
@@ -342,10 +345,13 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
     };
 
     let stale;
+    // Without answers nothing on the screen is known to
+    // hold any longer, whatever the last page stated.
     let is_old = at.lost.is_some() || row.verdict == Verdict::NoData;
     let known = row.freshness.age_seconds(at.at_seconds).or(at.lost.map(|_| 0.0));
     let old = known.filter(|_| is_old);
 
+    // An alert that fires stays so without data, so it comes before the age of what was measured.
     let (state, style) = match (row.alert, row.verdict, old) {
         (AlertState::Firing, _, _) => ("FIRING", theme.bad()),
         (AlertState::Pending, _, _) => ("pending", theme.warning()),
@@ -375,6 +381,7 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
 }
 
 fn node(row: &NodeLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
+    // Without answers a node is not known to be up, and green would claim it.
     let style = match row.presence {
         Presence::Up if at.lost.is_some() => Style::new().add_modifier(Modifier::DIM),
         Presence::Up => theme.good(),
@@ -434,6 +441,7 @@ fn status(state: &State, theme: Theme) -> Line<'static> {
     if let Some(problem) = problem(state) {
         return Line::styled(problem, theme.bad());
     }
+
     let mut text = String::new();
     if state.is_paused() {
         text.push_str("PAUSED   ");
@@ -441,6 +449,7 @@ fn status(state: &State, theme: Theme) -> Line<'static> {
     if !state.panes().filter().is_empty() {
         text += &format!("filter /{}   ", state.panes().filter());
     }
+
     let (listed, total) = (state.page().nodes.len() as u64, state.page().nodes_total());
     if state.has_page() && listed < total {
         text += &format!("worst {listed} of {total} nodes   ");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ratatui::layout::Size;
+
 /// Pause between an answer and the next request.
 pub(super) const READ_EVERY: Duration = Duration::from_secs(1);
 /// A page that took long to read is requested this many times its own duration later, so that an
@@ -25,4 +27,4 @@ pub(super) const KEYS_MAX: usize = 256;
 /// Characters of the filter.
 pub(super) const FILTER_CHARS_MAX: usize = 64;
 /// Size of a frame without a terminal.
-pub(super) const SIZE: (u16, u16) = (80, 24);
+pub(super) const SIZE: Size = Size::new(80, 24);

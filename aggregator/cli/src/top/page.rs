@@ -172,6 +172,7 @@ fn budget_lines(summary: &Summary) -> Vec<BudgetLine> {
     let line = |row: &BudgetRow| {
         let operation = operations.get(&(&row.scope, row.operation.as_str()));
         let window = operation.and_then(|operation| operation.windows.get(&row.window));
+        // A stale p99 beside fresh ones would be taken for the present.
         let is_current = !row.freshness.stale;
         let quantiles = window.filter(|_| is_current).map(|window| &window.quantiles);
         let value_ns = row.value_ns.filter(|_| is_current);
@@ -205,6 +206,8 @@ fn headroom(value_ns: u64, limit_ns: u64) -> f64 {
 
 fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
     let mut lowest: HashMap<&str, f64> = HashMap::new();
+    // A node is judged by its jobs: a slow broker lowers
+    // the headroom of our own operations on all nodes.
     for line in budgets.iter().filter(|line| !is_own_name(&line.operation)) {
         if let (Some(node), Some(headroom)) = (&line.node, line.headroom) {
             let lowest = lowest.entry(node).or_insert(headroom);

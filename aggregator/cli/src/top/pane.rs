@@ -137,6 +137,7 @@ impl Panes {
     /// The rows of a list that a screen with room for `room` shows: the cursor is among them.
     pub(super) fn visible(&self, pane: Pane, room: usize) -> Range<usize> {
         let list = &self.lists[pane as usize];
+        // Lists that the keys do not move show their first rows, which are the worst.
         let cursor = if pane == self.focus { list.cursor } else { 0 };
         let most = list.rows.len().saturating_sub(room);
         let from = cursor.saturating_sub(room / 2).min(most);
@@ -183,6 +184,7 @@ impl List {
         if self.is_reversed {
             self.rows.reverse();
         }
+        // The cursor keeps its place, not its row, which moves with each page.
         self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
     }
 }

@@ -14,6 +14,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::{execute, terminal};
+use ratatui::layout::Size;
 use ratatui::{DefaultTerminal, Terminal};
 use tokio::sync::mpsc;
 
@@ -37,8 +38,9 @@ pub(crate) fn is_terminal() -> bool {
 }
 
 /// The terminal's size, or that of a frame without one.
-pub(super) fn size() -> (u16, u16) {
-    if io::stdout().is_terminal() { terminal::size().unwrap_or(SIZE) } else { SIZE }
+pub(super) fn size() -> Size {
+    let of_terminal = || terminal::size().map_or(SIZE, Size::from);
+    if io::stdout().is_terminal() { of_terminal() } else { SIZE }
 }
 
 impl Screen {
@@ -51,6 +53,8 @@ impl Screen {
         let mut screen = Self { terminal, theme, events, ends: ends.clone(), input: None };
         execute!(io::stdout(), EnableBracketedPaste)?;
         let input = std::thread::Builder::new().name("keys".to_owned());
+        // The thread's side of this channel closes however it stops, by a panic too: waiting for
+        // that can have a time limit, which waiting for a thread has not.
         let (running, ended) = channel();
 
         let input = input.spawn(move || {
@@ -102,6 +106,8 @@ impl Drop for Screen {
         self.end_input();
         // A terminal that is gone needs none of it.
         let _gone = execute!(io::stdout(), DisableBracketedPaste);
+        // After the keys' thread: one that still reads would
+        // take the first key that is meant for the shell.
         ratatui::restore();
         let _gone = io::stdout().flush();
     }
@@ -129,8 +135,8 @@ fn read_keys(ends: &AtomicBool, keys: &mpsc::Sender<Event>) {
 }
 
 /// A frame as text without escape codes: drawn into memory, which ratatui names after tests.
-pub(super) fn plain(state: &State, (width, height): (u16, u16)) -> Result<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height))?;
+pub(super) fn plain(state: &State, size: Size) -> Result<String> {
+    let mut terminal = Terminal::new(TestBackend::new(size.width, size.height))?;
     terminal.draw(|frame| draw(frame, state, Theme { has_colour: false }))?;
     Ok(lines(terminal.backend().buffer()))
 }

@@ -125,7 +125,11 @@ impl State {
 
     fn on_page(&mut self, page: Page, took: Duration) -> Effect {
         self.link = Reachability::Answering;
+        // From the answer on, not from the request: one is under way at a time, so a slow
+        // aggregator is asked less often (A120).
         self.next = Some(self.now + READ_EVERY.max(took.saturating_mul(PAUSE_FACTOR)));
+        // Requests go on, so that the link is shown as it is
+        // and the next page is fresh after the pause.
         if !self.is_paused {
             self.page = page;
             self.panes.arrange(&self.page);
@@ -208,6 +212,7 @@ impl State {
     fn type_filter(&mut self, typed: &str) {
         self.panes.edit_filter(&self.page, |filter| {
             let room = FILTER_CHARS_MAX.saturating_sub(filter.chars().count());
+            // What is pasted may have escape codes, and the filter is drawn like any text.
             filter.extend(safe(typed).chars().take(room));
         });
     }

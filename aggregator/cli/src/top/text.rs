@@ -13,6 +13,7 @@ pub(super) fn fit(text: &str, width: u16) -> String {
 
     for c in text.chars() {
         let wide = Span::raw(c.to_string()).width();
+        // Room for the mark; a character may be two columns wide.
         if used + wide + 1 > width {
             break;
         }

@@ -18,6 +18,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use super::alert::Alerts;
 use super::delivery::Deliveries;
 use super::silences::Silences;
+use super::situation::Situation;
 use crate::core::fleet::Fleet;
 
 /// The rules about one silent node each.
@@ -34,11 +35,12 @@ pub(super) fn key(rule: &Threshold) -> AlertKey {
 
 /// The rules whose alerts of single nodes receivers are notified of by one alert. None of a rule
 /// that has a receiver which is not notified of that alert.
-pub(super) fn grouped<'r>(
+pub(super) fn grouped(
     at: Wall,
-    rules: &Rules,
-    mut group_rules: impl Iterator<Item = &'r Threshold>,
-    (alerts, silences, deliveries): (&Alerts, &Silences, &Deliveries),
+    situation: Situation<'_>,
+    alerts: &Alerts,
+    silences: &Silences,
+    deliveries: &Deliveries,
 ) -> BTreeSet<RuleName> {
     // While it is pending, single notifications wait for it.
     let stands = |rule: &&Threshold| {
@@ -47,9 +49,10 @@ pub(super) fn grouped<'r>(
         let is_quiet = silences.is_quiet(at, &key, rule.about.severity);
         is_active && !is_quiet && !silences.withheld.contains(&key)
     };
-    let Some(group) = group_rules.find(stands) else { return BTreeSet::new() };
+    let Some(group) = situation.group_rules().find(stands) else { return BTreeSet::new() };
+    // A receiver of the single alerts that is not sent this one would be notified of nothing.
     let have_it = |rule: &&Threshold| deliveries.have_receivers_of(&rule.about, &group.about);
-    node_rules(rules).filter(have_it).map(|rule| rule.name.clone()).collect()
+    node_rules(situation.rules()).filter(have_it).map(|rule| rule.name.clone()).collect()
 }
 
 /// Silent nodes whose alert an operator has silenced or acknowledged.

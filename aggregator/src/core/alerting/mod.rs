@@ -51,7 +51,7 @@ pub use silences::{CommandError, Silences, Suppression};
 pub use situation::Situation;
 
 use super::fleet::{Fleet, shorten};
-use super::rules::AlertFinding;
+use super::rules::{AlertFinding, EvaluationTime};
 
 /// The resolution of how far behind a notification is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -77,6 +77,13 @@ pub struct Alerting {
     changed: bool,
     /// As of the last checkpoint.
     counts_saved: NotificationCounts,
+}
+
+/// An alert as it is when a notification of its change is made.
+struct MovedAlert<'a> {
+    key: AlertKey,
+    change: Change,
+    entry: &'a AlertEntry,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -162,6 +169,7 @@ impl Alerting {
         self.deliveries = std::mem::take(&mut self.deliveries).with_receivers(now, receivers, seed);
         // Only now are there receivers of the ends that a restart brings.
         self.end_unruled_since_restart(now, situation);
+        // Before Alertmanagers are sent what fires, since some of it may be withheld.
         self.group(now, situation);
         self.update_alertmanagers(now, situation);
     }
@@ -180,11 +188,10 @@ impl Alerting {
         self.alerts.alive(&rule)
     }
 
-    /// Moves alerts by the findings of an evaluation as of `at`, which lies `behind` before the
-    /// present, and notifies of it.
+    /// Moves alerts by the findings of an evaluation, and notifies of it.
     pub fn on_findings(
         &mut self,
-        (at, behind): (Wall, Duration),
+        time: EvaluationTime,
         findings: Vec<AlertFinding>,
         situation: Situation<'_>,
     ) {
@@ -192,33 +199,34 @@ impl Alerting {
         let is_of_group =
             |of: &AlertFinding| situation.group_rules().any(|r| r.name == of.key.rule);
         let (of_groups, others) = findings.into_iter().partition(is_of_group);
-        self.move_alerts((at, behind), of_groups, situation);
-        self.repeat_changed((at, behind), situation);
-        self.group(at, situation);
-        self.move_alerts((at, behind), others, situation);
-        self.alerts.evict_calm(at);
+        self.move_alerts(time, of_groups, situation);
+        self.repeat_changed(time, situation);
+        self.group(time.at, situation);
+        self.move_alerts(time, others, situation);
+        self.alerts.evict_calm(time.at);
         self.changed |= self.alerts.take_changed();
     }
 
     fn move_alerts(
         &mut self,
-        (at, behind): (Wall, Duration),
+        time: EvaluationTime,
         findings: Vec<AlertFinding>,
         situation: Situation<'_>,
     ) {
         for AlertFinding { key, finding, hysteresis } in findings {
-            let change = self.alerts.on_finding(at, &key, finding, hysteresis);
+            let change = self.alerts.on_finding(time.at, &key, finding, hysteresis);
             self.changed |= self.alerts.take_changed();
             let Some(change) = change else { continue };
             // That a resolved alert is no longer shown as such is no news.
             if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
-                self.compose((at, behind), key, change, situation);
+                self.compose(time, key, change, situation);
             }
         }
     }
 
     /// Notifies again of how many nodes are silent, where that has changed.
-    fn repeat_changed(&mut self, (at, behind): (Wall, Duration), situation: Situation<'_>) {
+    fn repeat_changed(&mut self, time: EvaluationTime, situation: Situation<'_>) {
+        let at = time.at;
         for rule in situation.group_rules() {
             let key = groups::key(rule);
             let Some(entry) = self.alerts.get(&key) else { continue };
@@ -228,15 +236,15 @@ impl Alerting {
             let evidence = situation.evidence(at, &key);
             if last.zip(evidence).is_some_and(|(last, now)| groups::is_news(at, rule, last, &now)) {
                 let change = Change { from: AlertState::Firing, to: AlertState::Firing };
-                self.compose((at, behind), key, change, situation);
+                self.compose(time, key, change, situation);
             }
         }
     }
 
     /// Updates which alerts receivers are notified of together.
     fn group(&mut self, at: Wall, situation: Situation<'_>) {
-        let state = (&self.alerts, &self.silences, &self.deliveries);
-        let grouped = groups::grouped(at, situation.rules(), situation.group_rules(), state);
+        let Self { alerts, silences, deliveries, .. } = self;
+        let grouped = groups::grouped(at, situation, alerts, silences, deliveries);
         self.silences.group(grouped);
     }
 
@@ -248,15 +256,15 @@ impl Alerting {
     /// Notifies of a change.
     fn compose(
         &mut self,
-        (at, behind): (Wall, Duration),
+        EvaluationTime { at, behind }: EvaluationTime,
         key: AlertKey,
         change: Change,
         situation: Situation<'_>,
     ) {
         let Some(entry) = self.alerts.get(&key).cloned() else { return };
         let evidence = situation.evidence(at, &key);
-        let notification =
-            self.notification_of_change(at, key, (change, &entry), evidence, situation);
+        let moved = MovedAlert { key, change, entry: &entry };
+        let notification = self.notification_of_change(at, moved, evidence, situation);
         let Some(mut notification) = notification else {
             return self.silences.count_suppressed("no_evidence");
         };
@@ -289,8 +297,8 @@ impl Alerting {
     ) {
         for Ending { key, change, entry } in self.alerts.end(gone) {
             // What it was about is gone, so the evidence of its last notification has to do.
-            let notification =
-                self.notification_of_change(now, key, (change, &entry), None, situation);
+            let moved = MovedAlert { key, change, entry: &entry };
+            let notification = self.notification_of_change(now, moved, None, situation);
 
             let Some(mut notification) = notification else {
                 self.silences.count_suppressed("no_evidence");
@@ -298,6 +306,8 @@ impl Alerting {
             };
 
             let figures = notification.description();
+            // The summary ends with the figures, which change with
+            // the reason. The rule's own words before them stay.
             let of_rule = notification.summary.strip_suffix(&figures).map(str::to_owned);
             notification.ended = Some(why);
             notification.summary = of_rule.unwrap_or_default() + &notification.description();
@@ -318,13 +328,14 @@ impl Alerting {
         }
     }
 
-    /// Ends alerts that have no data any more because what brought it has left or ended in good
-    /// order (DESIGN A59).
+    /// Ends alerts that have no data any more because what brought it has left or ended in order
+    /// (DESIGN A59).
     pub fn end_finished(&mut self, now: Wall, situation: Situation<'_>) {
         let without_data = self.alerts.entries().filter(|(_, of)| of.data == DataStatus::NoData);
         let finished: BTreeMap<AlertKey, AlertEndReason> = without_data
             .filter_map(|(key, _)| Some((key.clone(), situation.reason_of_end(now, key)?)))
             .collect();
+        // A notification states one reason, so alerts end reason by reason.
         for why in finished.values().collect::<BTreeSet<_>>() {
             self.end(now, |key| finished.get(key) == Some(why), *why, situation);
         }
@@ -379,6 +390,7 @@ impl Alerting {
 
         let firing = |key: &AlertKey| {
             let entry = alerts.get(key).filter(|entry| entry.state == AlertState::Firing)?;
+            // If its rule is gone, the severity is that under which receivers know it.
             let severity = rules.find(&key.rule).map(|rule| rule.severity());
             Some(severity.or(entry.notified.as_ref().map(|last| last.severity)).unwrap_or_default())
         };
@@ -386,7 +398,7 @@ impl Alerting {
         for key in self.silences.take_due(now, firing) {
             self.changed = true;
             let change = Change { from: AlertState::Firing, to: AlertState::Firing };
-            self.compose((now, Duration::ZERO), key, change, situation);
+            self.compose(EvaluationTime::present(now), key, change, situation);
         }
 
         let silences = &self.silences;
@@ -397,16 +409,15 @@ impl Alerting {
     fn notification_of_change(
         &mut self,
         at: Wall,
-        key: AlertKey,
-        (change, entry): (Change, &AlertEntry),
+        moved: MovedAlert<'_>,
         evidence: Option<Evidence>,
         situation: Situation<'_>,
     ) -> Option<Notification> {
-        let last = entry.notified.as_deref();
+        let last = moved.entry.notified.as_deref();
         let evidence = evidence.or_else(|| Some(last?.evidence.clone()))?;
-        let (_, severity) = situation.about(&key, last);
-        let suppression = self.silences.on_change(at, &key, severity, change);
-        Some(self.notification(at, key, (change, entry), (evidence, suppression), situation))
+        let (_, severity) = situation.about(&moved.key, last);
+        let suppression = self.silences.on_change(at, &moved.key, severity, moved.change);
+        Some(self.notification(at, moved, evidence, suppression, situation))
     }
 
     /// The notification of an alert that fires already, for receivers that were not sent it.
@@ -422,15 +433,16 @@ impl Alerting {
         let (_, severity) = situation.about(&key, last);
         let suppression = self.silences.present(now, &key, severity);
         let change = Change { from: AlertState::Pending, to: AlertState::Firing };
-        Some(self.notification(now, key, (change, entry), (evidence, suppression), situation))
+        let moved = MovedAlert { key, change, entry };
+        Some(self.notification(now, moved, evidence, suppression, situation))
     }
 
     fn notification(
         &self,
         at: Wall,
-        key: AlertKey,
-        (change, entry): (Change, &AlertEntry),
-        (evidence, suppression): (Evidence, Suppression),
+        MovedAlert { key, change, entry }: MovedAlert<'_>,
+        evidence: Evidence,
+        suppression: Suppression,
         situation: Situation<'_>,
     ) -> Notification {
         let (about, severity) = situation.about(&key, entry.notified.as_deref());
@@ -500,10 +512,11 @@ impl Alerting {
             }
             AlertCommand::Acknowledge(key, of) => {
                 let state = self.alerts.state(&key);
-                let taken = self.silences.acknowledge(now, (key.clone(), state), of.clone());
+                let taken = self.silences.acknowledge(now, key.clone(), state, of.clone());
+                // Receivers that show which operator works on it are notified of that too.
                 if taken.is_ok() && state == AlertState::Firing {
                     let change = Change { from: state, to: state };
-                    self.compose((now, Duration::ZERO), key, change, situation);
+                    self.compose(EvaluationTime::present(now), key, change, situation);
                 }
                 taken.map(|()| CommandResult::Acknowledged(of))
             }

@@ -25,8 +25,8 @@ fn slow() -> Core {
 fn find(alerting: &mut Alerting, core: &Core, finding: Finding) {
     let hysteresis = Hysteresis { fire_after: 1, clear_after: 1 };
     let found = vec![AlertFinding { key: key(), finding, hysteresis }];
-    let at = (start().wall, Duration::ZERO);
-    alerting.on_findings(at, found, situation(core));
+    let time = EvaluationTime::present(start().wall);
+    alerting.on_findings(time, found, situation(core));
 }
 
 #[test]

@@ -69,10 +69,13 @@ impl Partial {
             Part::Pool(pool) => {
                 let windows: Windows = unpack(&part, bytes)?;
                 let rings = (0..windows.rings()).map(|n| Part::PoolRing(pool.clone(), n));
+                // Each ring has a record of its own, and a pool lacks those that were not read.
                 self.missing.extend(rings);
                 self.pools.insert(pool.clone(), windows);
             }
             Part::PoolRing(pool, number) => {
+                // Records come in the order of their names, a pool before
+                // its rings; a ring twice is as damaged as one too many.
                 let windows = self.pools.get_mut(pool).filter(|_| self.missing.remove(&part));
                 let windows = windows.ok_or_else(|| damaged(&part, "there is no such ring"))?;
                 windows.restore_ring(*number, unpack(&part, bytes)?);
@@ -103,6 +106,7 @@ impl Partial {
 
         match &rest {
             Some(rest) => {
+                // A node whose record cannot be used is reported by its own name already.
                 let unread = unusable.iter().filter(|of| of.record().starts_with("node ")).count();
                 if nodes.len() + unread < rest.fleet.nodes {
                     unusable.push(damaged(&"node", "some are missing"));

@@ -67,6 +67,7 @@ impl Durable {
 
     /// Whether the next checkpoint has to write what is left of error budgets.
     pub fn needs_budgets_record(&self, now: Wall) -> bool {
+        // A clock that was set back must not put it off until it has caught up.
         let is_new = |at: Wall| now >= at && now.since(at) < BUDGETS_RECORD_EVERY;
         !self.budgets_at.is_some_and(is_new)
     }
@@ -78,6 +79,8 @@ impl Durable {
 
     /// Takes note of changes that are about to be stored.
     pub fn on_taken(&mut self, changes: Changes) -> Changes {
+        // Counted as stored from now on, since the next changes are taken before this write has
+        // ended. One that fails is followed by everything, see `on_changes_lost`.
         let pools_before = self.pools.replace(Arc::clone(&changes.pools));
         self.everything = false;
         self.has_alerts_record |= changes.alerts.is_some();

@@ -14,6 +14,7 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::operations::Operations;
+use super::window::CarriedSlot;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetsRecord {
@@ -35,9 +36,8 @@ pub struct SpentBudget {
     pub labels: Labels,
     #[serde(default)]
     pub node_labels: Labels,
-    /// When each slot begins in nanoseconds since 1970, its samples, and those over the limit.
     #[serde(default)]
-    pub slots: Vec<(Wall, u64, u64)>,
+    pub slots: Vec<CarriedSlot>,
 }
 
 impl BudgetsRecord {

@@ -37,6 +37,7 @@ impl ChangedNodes {
             self.too_many = self.names.len() > NODES_MAX;
         }
         if self.too_many {
+            // From here on a checkpoint stores all nodes, for which no name is needed.
             self.names = Vec::new();
         }
     }

@@ -12,7 +12,12 @@ use crate::limits::CRASH_CLOSED_AFTER;
 use plimsoll_schemas::ids::{Incarnation, NodeName};
 use plimsoll_schemas::time::Mono;
 
-type NodeIncarnation = (NodeName, Incarnation);
+/// An incarnation of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeIncarnation {
+    pub(super) node: NodeName,
+    pub(super) incarnation: Incarnation,
+}
 
 /// Ended incarnations that are not closed yet, and since when that has been seen.
 #[derive(Debug, Default)]
@@ -29,6 +34,7 @@ impl Crashes {
         read_up_to: Option<Mono>,
         ended: BTreeSet<NodeIncarnation>,
     ) -> Vec<NodeIncarnation> {
+        // One that goes on after all waits anew when it stops.
         self.waiting.retain(|name, _| ended.contains(name));
         for name in ended {
             self.waiting.entry(name).or_insert(now);
@@ -48,7 +54,8 @@ mod tests {
         let mut crashes = Crashes::default();
         let second = |n: u64| Mono(n * 1_000_000_000);
         let after = CRASH_CLOSED_AFTER.as_secs();
-        let name = (NodeName::new("a").unwrap(), Incarnation(7));
+        let node = NodeName::new("a").unwrap();
+        let name = NodeIncarnation { node, incarnation: Incarnation(7) };
         let ended = || BTreeSet::from([name.clone()]);
         assert_eq!(crashes.watch(second(1), Some(second(1)), ended()), []);
         // Streams that are not read, or not up to then, hide what may still come.

@@ -68,9 +68,12 @@ impl Gaps {
         self.is_known = true;
         self.watched.retain(|name, _| open.contains_key(name));
         for (name, gap) in open {
+            // Behind another first number is another gap, whose time starts now.
             let before = self.watched.get(&name).filter(|before| before.gap.hole == gap.hole);
             let since = before.map_or(now, |before| before.since);
             let lasted = before.map_or(Duration::ZERO, |before| before.lasted);
+            // Time that was read and not time that passed:
+            // in a backlog the message may be waiting (A8).
             let lasted = lasted + read.to.since(read.from.max(since));
             self.watched.insert(name, WatchedGap { gap, since, lasted });
         }

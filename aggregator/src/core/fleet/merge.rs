@@ -83,6 +83,8 @@ impl Merging<'_> {
         node: &mut Node,
     ) {
         let MergedSamples { node_labels, latency, .. } = of;
+        // Asked once for a message: it walks over all slots,
+        // and one message can exceed the bound by little.
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut without_room, mut evicted) = (0, 0, 0, 0);
         let mut in_rollups = RollupLimits::default();
@@ -95,10 +97,13 @@ impl Merging<'_> {
             if has_room {
                 in_node += node.operations.add(operation, &retention, times, &batch);
             } else {
+                // Counts go on exactly; only the node's distributions lack these samples.
                 node.operations.add_figures(operation, times, &batch);
                 without_room += samples.exact().count;
             }
 
+            // Room is made before the samples are added. Otherwise they would be in `other` for
+            // good although another node's operation may give way.
             let retention = retention.of_fleet();
             evicted += self.pools.make_room(name, operation, &retention, self.plan);
             in_fleet += self.pools.operations.add(operation, &retention, times, &batch);
@@ -110,6 +115,7 @@ impl Merging<'_> {
                 if selector.selects(&series.labels, node_labels) {
                     let batch = Batch::new(samples, &retention.limits);
                     node.operations.select(budget, retention, times, &batch, has_room);
+                    // Always with room: there are no more of these in the fleet than budgets.
                     let of_fleet = retention.of_fleet();
                     self.pools.operations.select(budget, &of_fleet, times, &batch, true);
                 }
@@ -137,6 +143,8 @@ impl FleetPools<'_> {
         plan: &RetentionPlan,
     ) -> u64 {
         let Self { operations, shares, .. } = self;
+        // While there is room a node may have all of it: a mesh
+        // of one node must not have less than its table (A175).
         if !operations.are_crowded() {
             return 0;
         }

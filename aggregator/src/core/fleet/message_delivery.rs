@@ -41,6 +41,7 @@ impl MessageDelivery {
 /// A message's way to the broker. A link that becomes slow shows in both figures: their sum would
 /// count it twice. A clock that was set back by more than a message may be under way is no delay.
 fn way(delay: Duration, round_trip: Option<Duration>) -> Duration {
+    // No socket holds a message for longer, so the clock was set.
     let delay = if delay > ON_ITS_WAY_MAX { Duration::ZERO } else { delay };
     delay.max(round_trip.unwrap_or_default() / 2)
 }

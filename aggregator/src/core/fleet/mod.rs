@@ -46,7 +46,7 @@ use crate::limits::{
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::rules::BUDGETS_MAX;
 use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
 use plimsoll_schemas::rule::Rules;
@@ -78,7 +78,7 @@ pub use window::{
 use super::ingest::{ClockJump, EventTime};
 use bounded::bounded_entry;
 use changed::ChangedNodes;
-use crashes::Crashes;
+use crashes::{Crashes, NodeIncarnation};
 use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
@@ -222,6 +222,8 @@ impl Fleet {
     /// samples of before could not all be read.
     pub fn carry(&mut self, budgets: &[Budget], record: BudgetsRecord) {
         let until = record.at;
+        // The record is a file beside the state: whatever
+        // it holds is taken within the bounds of rules.
         for spent in record.budgets.into_iter().take(BUDGETS_MAX) {
             let Some(budget) = budgets.iter().find(|budget| spent.is_of(budget)) else { continue };
             let retention = match budget.selector.is_everything() {
@@ -247,6 +249,8 @@ impl Fleet {
     /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
     pub fn group_by(&mut self, rollups: &[Definition]) {
         self.rollups = std::mem::take(&mut self.rollups).redefined(rollups);
+        // Shares lie by a roll-up's place in the configuration, which may be another one now. Which
+        // node brings a group shows again with its next samples.
         self.group_shares = GroupShares::default();
     }
 
@@ -264,6 +268,7 @@ impl Fleet {
         let same = |name: &RuleName| before.get(name) == selected.get(name);
         let drop_others = |operations: &mut Operations| operations.retain_selected(same);
         let others = |operations: &Operations| operations.selected().any(|(name, _)| !same(name));
+        // Asked first: to change what a view or a checkpoint shares copies all of it.
         if others(&self.operations) {
             drop_others(Arc::make_mut(&mut self.operations));
         }
@@ -300,6 +305,8 @@ impl Fleet {
         time: &EventTime,
         Snapshot { mut header, body }: Snapshot<Packed>,
     ) -> Option<MergedSnapshot> {
+        // Before the table may refuse the node: idle names are evicted only while any node is seen,
+        // so a full table would never have room again (A167).
         self.newest_seen = self.newest_seen.max(time.seen.unwrap_or_default());
         self.make_room_for(&header.node);
 
@@ -310,6 +317,7 @@ impl Fleet {
 
         let node = Arc::make_mut(node);
 
+        // Before it is booked, since booking replaces the totals that these are compared with.
         let lost = node.account.newly_lost(&header);
         let conflicts = node.account.conflicts();
         let decision = node.account.book(&header, body.samples());
@@ -329,6 +337,8 @@ impl Fleet {
             self.changed.touch(&header.node);
         }
 
+        // The ledger alone decides what is new. Whatever follows is added up and would count a
+        // repetition twice: samples, events, counters of jobs.
         if self.counts.is_refused(decision) {
             return None;
         }
@@ -357,6 +367,8 @@ impl Fleet {
 
         if let Some(bus) = bus {
             node.account.on_report(&header, &bus);
+            // Only of operations with a budget it is ever asked whether their jobs have ended;
+            // names of others would fill the bounded list.
             let judged = |of: &&Operation| self.retention.is_judged(of);
             node.take_ended(taken, bus.ended_operations.iter().filter(judged));
             node.take_bus(from, bus);
@@ -371,6 +383,7 @@ impl Fleet {
             self.counts.reject_of(node, "service_check", without_room);
         }
 
+        // After the report, whose totals are among these counts.
         node.observe_counts(header.incarnation);
         if let Some(since_stored) = time.since_stored {
             self.deliveries.on_merged(node, since_stored);
@@ -379,7 +392,7 @@ impl Fleet {
         if let Some(latency) = &latency {
             let without_room = node.take_numbers(from, latency);
             self.counts.reject_of(node, "number", without_room);
-            node.observe_jobs(&self.retention.watched_counters, &latency.counters);
+            node.observe_jobs(&self.retention.watched_counters, latency);
             node.take_labels(from, &header.labels);
         }
 
@@ -391,6 +404,8 @@ impl Fleet {
             latency,
         });
 
+        // A shard's slots lie at other times than its
+        // interval; its clock is off by as much for all.
         let of_slots = slots.into_iter().map(|ShardSlot { taken, labels, latency }| {
             let (taken, _) = time.taken(taken, skew);
             MergedSamples { taken, node_labels: labels, latency }
@@ -445,10 +460,14 @@ impl Fleet {
     /// a spool or from a node that was cut off. A node that sends again is shown again.
     pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
         let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
+        // A clock that was set back leaves no node in the
+        // future, as of which names would be idle early.
         self.newest_seen = self.newest_seen.min(now);
 
         // Nodes that were seen with the newest one: in an outage that is all of them.
         let gone = self.newest_seen.minus(NODE_RETURNS_NO_MORE);
+        // Silence counts up to the newest node and not up to now: in an outage all nodes are silent
+        // alike, and those known for a short time would be evicted (A167).
         let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
         let crowded_as_of = is_crowded.then_some(self.newest_seen);
 
@@ -458,6 +477,8 @@ impl Fleet {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
 
             if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
+                // What its ledger entry has merged may come again
+                // out of a spool, so the entry stays (A14).
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
                 self.gaps.watched.remove(name);
@@ -502,6 +523,8 @@ impl Fleet {
             self.shares.on_evicted(&idle);
             self.counts.reject("operation", 1);
         }
+        // While there is room no share decides anything,
+        // and to follow them costs each message a search.
         if !self.operations.are_crowded() {
             self.shares.clear();
         }
@@ -516,6 +539,7 @@ impl Fleet {
             left += usize::from(!node.hidden && node.account.has_left());
         }
 
+        // Of nodes that left in order nothing is missing: they make no figure stale (A178).
         let are_all_left = shown > 0 && left == shown;
         let is_quiet = at.0 > 0 && now.since(at) >= NODE_SILENT_AFTER;
         LastSeen { at, is_silent: is_quiet && !are_all_left }
@@ -540,6 +564,7 @@ impl Fleet {
             // What it still held will not come any more.
             ledger.unaccounted =
                 ledger.unaccounted.saturating_add(std::mem::take(&mut ledger.held));
+            // Sums over the fleet are counters on pages and must not fall with a node.
             self.counts.gone.add(&ledger);
         }
         self.changed.touch(name);
@@ -584,6 +609,8 @@ impl Fleet {
             let seen = node.last_seen.plus(forward).min(now);
             if seen != node.last_seen || (is_set && node.skew.is_some()) {
                 let node = Arc::make_mut(node);
+                // Both times move, since the one between them
+                // is for how long the node was known (A152).
                 node.first_seen = node.first_seen.plus(seen.since(node.last_seen));
                 node.last_seen = seen;
                 node.operations.pass_over(forward);
@@ -619,15 +646,18 @@ impl Fleet {
         let (mut ended, mut open, mut round_trips) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
 
         let mut seen = Wall::default();
+
+        // Expired nodes too: what an incarnation held when it crashed
+        // is in the fleet's sums, whether or not the node is shown.
         for (name, node) in &self.nodes {
-            ended.extend(
-                node.account.awaiting_close().map(|incarnation| (name.clone(), incarnation)),
-            );
+            let of_node = |incarnation| NodeIncarnation { node: name.clone(), incarnation };
+            ended.extend(node.account.awaiting_close().map(of_node));
             seen = seen.max(node.last_seen);
             if node.hidden {
                 continue;
             }
             open.extend(node.account.gap().map(|gap| (name.clone(), gap)));
+            // The last report of a silent node is about the broker of before.
             if node.presence(now.wall) == Presence::Up {
                 round_trips.extend(node.round_trip());
             }
@@ -671,10 +701,12 @@ impl Fleet {
         &mut self,
         now: Mono,
         read_up_to: Option<Mono>,
-        ended: BTreeSet<(NodeName, Incarnation)>,
+        ended: BTreeSet<NodeIncarnation>,
     ) -> Vec<NodeName> {
         let mut closed = Vec::new();
-        for (name, incarnation) in self.crashes.watch(now, read_up_to, ended) {
+        for NodeIncarnation { node: name, incarnation } in
+            self.crashes.watch(now, read_up_to, ended)
+        {
             let Some(node) = self.nodes.get_mut(&name).map(Arc::make_mut) else { continue };
             node.account.close(incarnation);
             node.observe_counts(incarnation);
@@ -715,7 +747,7 @@ impl Fleet {
     }
 
     /// Why no more samples of a budget are to be expected in a scope, or, without a budget, nothing
-    /// more of a node: the node has left in good order or its jobs have ended; of the fleet, each
+    /// more of a node: the node has left in order or its jobs have ended; of the fleet, each
     /// node that brought samples `within` so long of the newest. `None` while there may be more.
     pub fn reason_of_end(
         &self,
@@ -752,6 +784,8 @@ impl Fleet {
         let newest = self.operations.judged(budget?)?.newest();
         let brought = |node: &Node| {
             let own = node.operations.judged(budget?).map(Windows::newest)?;
+            // A job that moved on is over at the node where it
+            // was killed, which never reports its end (A59).
             (newest.since(own) <= within).then(|| of_node(node))
         };
 
@@ -802,6 +836,7 @@ impl Fleet {
     /// What a checkpoint stores of the fleet, of all nodes if it stores `everything`; from here on
     /// nothing has changed.
     pub fn checkpoint(&mut self, everything: bool) -> FleetChanges {
+        // Taken in either case, so that the next checkpoint counts from this one.
         let changed = self.take_changed().filter(|_| !everything);
         let everything = changed.is_none();
 
@@ -837,6 +872,8 @@ impl Fleet {
 /// A node's windows expire slots when it reports; when it is silent, all that every window has
 /// passed is dropped at once.
 fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
+    // Asked before `make_mut`, which copies a node that a view or a checkpoint holds: otherwise all
+    // silent nodes would be copied each second.
     if now.since(node.last_seen) >= NODE_SILENT_AFTER && node.operations.are_stale(now) {
         Arc::make_mut(node).operations.expire(now, Phase::NONE);
     }

@@ -56,6 +56,8 @@ impl<'n> NodeAt<'n> {
         let of_bus = |value: f64| has_bus.then_some(value);
 
         match figure {
+            // Its final message announced the silence. It is 0
+            // and not unknown, so that an alert resolves.
             NodeMetric::SilentSeconds if presence == Presence::Left => Some(0.0),
             NodeMetric::SilentSeconds => Some(at.since(node.last_seen).as_secs_f64()),
             NodeMetric::DuplicateNames => Some(increase(Count::DuplicateNames)),

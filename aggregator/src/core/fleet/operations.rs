@@ -47,12 +47,15 @@ impl Operations {
             return 0;
         }
         let windows = self.all.entry(overflow()).or_insert_with(|| Windows::new(retention));
+        // The group of all others counts over its own limits:
+        // those of the operation are judged under its name alone.
         windows.add(times, &batch.under(windows.limits()));
         batch.exact().count
     }
 
     /// Whether an operation that is kept in this way has a place, or would get one.
     pub fn has_room_for(&self, operation: &Operation, retention: &Retention) -> bool {
+        // A flood of names must not keep an operation with a budget from being judged (A150).
         retention.is_judged() || self.all.len() < OPERATIONS_MAX || self.all.contains_key(operation)
     }
 

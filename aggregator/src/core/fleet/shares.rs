@@ -57,6 +57,7 @@ impl<K: Clone + Ord> Shares<K> {
     pub(super) fn largest_beside(&self, node: &NodeName) -> impl Iterator<Item = &K> {
         let own = self.by_node.get(node).copied().unwrap_or_default();
         let largest = self.by_node.iter().max_by_key(|(_, entries)| **entries);
+        // With just one entry more the two would evict each other in turns.
         let largest = largest.filter(|(_, entries)| **entries > own + 1);
         largest.into_iter().flat_map(|(largest, _)| {
             let of = self.by_key.iter().filter(move |(_, of)| of.as_ref() == Some(largest));

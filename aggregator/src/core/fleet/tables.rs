@@ -29,6 +29,7 @@ impl TablesUsed {
         let mut used = Self::default();
         used.see("nodes", nodes.len(), NODES_MAX);
         used.see("operations", operations.iter().len(), OPERATIONS_MAX);
+        // 0 before any node is known, so that a rule about it has a value to resolve by.
         used.see("node_operations", 0, OPERATIONS_MAX);
         used.see("node_numbers", 0, NODE_SERIES_MAX);
         nodes.for_each(|node| used.see_node(node));

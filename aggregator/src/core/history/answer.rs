@@ -52,6 +52,8 @@ impl Accumulator {
         if let Some(samples) = &slot.samples {
             self.add(begin, samples);
         }
+        // What is expected of a node was added for the whole
+        // range: a node that does not answer counts as missing.
         self.cover(begin, Coverage { received_ns: slot.covered_ns, ..Coverage::default() });
     }
 
@@ -59,6 +61,8 @@ impl Accumulator {
     pub fn expect_nodes(&mut self, nodes: usize) {
         let now = self.layout.now;
         for point in &mut self.points {
+            // A point that reaches beyond now is expected only as
+            // far as now: it would be incomplete until its end.
             let length = point.range.end.min(now).since(point.range.start);
             point.coverage.add(Coverage {
                 received_ns: 0,
@@ -100,6 +104,7 @@ impl Accumulator {
         if first > last {
             return (Vec::new(), vec![Vec::new(); self.points.len()]);
         }
+        // Whole buckets, so that no sample is divided between two bands and all counts stay exact.
         let width = (last - first + 1).div_ceil(most.max(1));
 
         let bands = (first..=last).step_by(width).map(|begin| Band {

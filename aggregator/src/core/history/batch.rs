@@ -109,6 +109,7 @@ impl Coverage {
     /// when nothing was expected, or no aggregator ran for more than a tenth of it: what streams
     /// bring of that time later must not pay for what is missing of the rest.
     pub fn ratio(self, length: Duration) -> Option<f64> {
+        // Nine tenths, divided on both sides so that nothing overflows.
         let is_observed = self.observed_ns / 9 >= nanos(length) / 10;
         let ratio = self.received_ns as f64 / self.expected_ns as f64;
         (is_observed && self.expected_ns > 0).then_some(ratio.min(1.0))

@@ -105,6 +105,7 @@ impl History {
         let before = self.ticked_at.replace(now);
         let Some(before) = before.filter(|_| self.is_kept && present > 0) else { return };
         let span = now.mono.since(before.mono);
+        // A process that was stopped received nothing, and nodes are not to blame for that.
         if span <= TICK_LONGEST {
             self.pending.expect(now.wall, span, present);
         }
@@ -157,6 +158,7 @@ impl History {
                 let slots = failed.samples.slots() + self.pending.room.used;
 
                 if slots > HISTORY_PENDING_SLOTS_MAX {
+                    // With the positions of the failed one: what was read since is not in it.
                     HistoryBatch { id, at, ..failed }
                 } else {
                     let mut samples = failed.samples;
@@ -189,6 +191,7 @@ impl History {
         // A store that was created beside an older state reads as one before all batches.
         let stored = if self.is_empty { BatchId::default() } else { self.stored };
         match &self.taken {
+            // Stored already, though the store has not answered yet: its samples would count twice.
             Some(taken) if taken.id == held => {}
             Some(taken) if stored == held => {
                 samples.add(only(&taken.samples, pool));

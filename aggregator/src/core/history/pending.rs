@@ -106,6 +106,7 @@ impl Pending {
                 &other
             }
         };
+        // Looked up first: `entry` would take a copy of the name with each message.
         if !self.fleet.contains_key(operation) {
             self.fleet.insert(operation.clone(), Slots::new());
         }

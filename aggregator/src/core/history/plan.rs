@@ -38,27 +38,32 @@ pub fn widened(range: &Range<Wall>, resolution: Resolution) -> Range<Wall> {
 /// The slots that make up a range whose ends are ends of slots of `finest`, in the order of time.
 pub fn spans(range: &Range<Wall>, finest: Resolution, kept_from: &KeptFrom) -> Vec<Span> {
     let mut spans = Vec::new();
-    let tiers: Vec<(Resolution, Wall)> = Resolution::ALL
-        .into_iter()
-        .zip(kept_from.iter().copied())
-        .filter(|(resolution, _)| *resolution >= finest)
-        .collect();
+    let tiers = Resolution::ALL.into_iter().zip(kept_from);
+    let tiers = tiers.map(|(resolution, kept_from)| Tier { resolution, kept_from: *kept_from });
+    let tiers: Vec<Tier> = tiers.filter(|tier| tier.resolution >= finest).collect();
     cover(range, &tiers, &mut spans);
     spans
 }
 
+/// Slots of one length, and from when on they hold all that ever was.
+struct Tier {
+    resolution: Resolution,
+    kept_from: Wall,
+}
+
 /// Covers a range with slots of the coarsest tier that fits, and both ends with those below.
-fn cover(range: &Range<Wall>, tiers: &[(Resolution, Wall)], spans: &mut Vec<Span>) {
-    let Some(((resolution, kept), finer)) = tiers.split_last() else { return };
+fn cover(range: &Range<Wall>, tiers: &[Tier], spans: &mut Vec<Span>) {
+    let Some((Tier { resolution, kept_from }, finer)) = tiers.split_last() else { return };
     if range.start >= range.end {
         return;
     }
     let slot = nanos(resolution.slot());
 
+    // The range starts with a whole slot of the finest tier, whether or not all of it is kept.
     let first = if finer.is_empty() {
         resolution.number(range.start)
     } else {
-        range.start.max(*kept).0.div_ceil(slot)
+        range.start.max(*kept_from).0.div_ceil(slot)
     };
 
     let end = range.end.0 / slot;

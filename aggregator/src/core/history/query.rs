@@ -90,6 +90,7 @@ impl Layout {
         if asked.start >= now {
             return Err(NoHistory::Future);
         }
+
         // Nothing has been recorded after now.
         let end = asked.end.min(now.plus(Resolution::TenSeconds.slot()));
         let resolution = resolution_at(kept_from, asked.start);

@@ -22,11 +22,14 @@ pub(super) struct BrokerClock {
 impl BrokerClock {
     /// A message that was stored at `at`, by the broker's clock, is read.
     pub(super) fn on_message(&mut self, now: Now, at: Wall) {
+        // Two spans in turn, so that one message that was
+        // read at once counts for a whole span at least.
         if now.mono.since(self.since) >= BROKER_CLOCK_KNOWN_FOR {
             self.since = now.mono;
             self.nearest = [None, self.nearest[0]];
         }
         let apart = now.wall.since(at).max(at.since(now.wall));
+        // The least counts: a message may be read late however well the clocks agree.
         let nearest = self.nearest[0].get_or_insert(apart);
         *nearest = apart.min(*nearest);
     }

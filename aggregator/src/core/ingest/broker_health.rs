@@ -40,6 +40,7 @@ impl BrokerHealth {
     /// aggregator.
     pub fn is_silence_certain(&self, silent_seconds: f64) -> bool {
         let return_within = NODE_RETURN_WITHIN.max(self.reconnects_within + NODE_RETURN_MARGIN);
+        // Or all messages have been read since the node was last seen: then it is silent by itself.
         let certain =
             |reading: Duration| reading >= return_within || reading.as_secs_f64() >= silent_seconds;
         self.reading_for.is_some_and(certain)
@@ -147,6 +148,7 @@ impl BrokerWatch {
 /// The median of all, of an even number the smaller of both: half of them at least are as slow.
 fn median(own: Duration, mut others: Vec<Duration>) -> Duration {
     others.push(own);
+    // With the smaller of two, one slow link of two is that link's and not the broker's (A49).
     let middle = (others.len() - 1) / 2;
     *others.select_nth_unstable(middle).1
 }

@@ -69,6 +69,7 @@ impl EventTime {
     pub(super) fn of(now: Wall, message: &Delivered, reading: ReadingState) -> Self {
         let ReadingState { ready, clocks_agree, judged_up_to } = reading;
         let Delivered { at, sent, pending, .. } = *message;
+        // A broker whose clock is ahead stored it now at the latest.
         let stored = at.map_or(now, |at| at.min(now));
         let live = judged_up_to.is_none() && ready;
 
@@ -79,6 +80,8 @@ impl EventTime {
         let since_stored = skew.filter(|_| live).map(|skew| now.since(skew.at));
 
         let (judged_up_to, arrived, seen) = match judged_up_to {
+            // While catching up all happens at the time of
+            // storage, as if this process had run then (A12).
             Some(judged) => (judged, stored, Some(stored)),
             None if ready => (now, now, Some(now)),
             // While the past is read again, a node was last seen when it sent, not now.

@@ -134,6 +134,7 @@ impl Ingest {
         progress.on_read(now.mono, message.stream_seq, message.pending);
         self.has_changed = true;
         let judged_up_to = self.judged_up_to();
+        // Before the event time, which depends on whether the clocks agree.
         if let Some(at) = message.at {
             self.broker_clock.on_message(now, at);
         }
@@ -142,8 +143,11 @@ impl Ingest {
         let reading = ReadingState { ready: self.ready, clocks_agree, judged_up_to };
         let mut time = EventTime::of(now.wall, &message, reading);
         time.since_stored = time.since_stored.filter(|since| self.is_usual(now.mono, *since));
+        // After the event time: the message that completes the past is still one of the past.
         self.update_readiness();
 
+        // The later of both clocks, so that one that is
+        // behind refuses no node that has just started.
         let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
         let snapshot = snapshot.and_then(|snapshot| decode::plausible(latest, snapshot));
 
@@ -183,6 +187,8 @@ impl Ingest {
         };
         let progress = self.lanes.entry(lane).or_default();
         progress.at = progress.at.max(Some(at));
+        // The lane that is further back decides: what it
+        // brings next may belong to any time after that.
         let behind = self.lanes.values().filter(|lane| !lane.has_read_the_past());
         behind.map(|lane| lane.at.unwrap_or(catch_up.from).min(now)).min()
     }
@@ -219,6 +225,7 @@ impl Ingest {
     /// moment ago one was read or the connection was made.
     pub fn awaits(&self, lane: Lane) -> bool {
         let Some(progress) = self.lanes.get(&lane) else { return false };
+        // Only for a while: if the rest of its past was dropped by the stream, nothing more comes.
         let latest = progress.read_at.max(self.connected_at);
         let is_recent = latest.is_some_and(|at| self.ticked_at.mono.since(at) < LANE_AWAITED);
         is_recent && !progress.has_read_the_past()
@@ -238,6 +245,7 @@ impl Ingest {
         let (wall, mono) = (now.wall.since(before.wall), now.mono.since(before.mono));
         let jump =
             ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall };
+        // The broker's clock was compared with another one of ours.
         if jump.is_back || jump.forward >= CLOCK_STEP_MIN {
             self.broker_clock.on_set();
         }

@@ -39,6 +39,8 @@ pub(super) fn judge_budgets(
         for of in &mut judged {
             let Some(windows) = node.operations.judged(of.budget) else { continue };
             let sums = of.sums(windows);
+            // A broker that is slow makes all nodes slow to
+            // publish: that puts none of them before others (A61).
             if sums.over > 0 && !is_own(&of.budget.operation) {
                 share = share.max(Some(share_over(of.budget, &sums)));
             }
@@ -77,6 +79,8 @@ impl<'b> Judged<'b> {
     /// An active alert takes findings of too few samples too.
     fn judge(&mut self, name: Option<&NodeName>, windows: &Windows, sums: &Sums) {
         let is_active = self.active.contains(&name);
+        // Nearly all scopes are done here: stretches are looked at
+        // only where the window's quantile is over the limit (A2).
         if !is_active && !self.judge.may_be_breach(sums) {
             return;
         }

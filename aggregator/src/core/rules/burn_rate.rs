@@ -96,7 +96,10 @@ pub(crate) fn finding(
 
     match (long.rate > burn.factor, short.rate > burn.factor) {
         (true, true) => Finding::Breach,
+        // A burst that has not spent enough yet neither fires an alert nor resolves one.
         (false, true) => Finding::Uncertain,
+        // The short window resolves an alert within minutes of the
+        // fault's end, where the long one stays above for hours.
         (_, false) => Finding::Clear,
     }
 }

@@ -18,11 +18,24 @@ use super::{ActiveAlerts, budgets, burn_rate, thresholds};
 use crate::core::fleet::Fleet;
 use crate::core::ingest::BrokerHealth;
 
+/// As of when rules are judged.
+#[derive(Clone, Copy, Debug)]
+pub struct EvaluationTime {
+    pub at: Wall,
+    /// By how much that lies before the present.
+    pub behind: Duration,
+}
+
+impl EvaluationTime {
+    pub fn present(now: Wall) -> Self {
+        Self { at: now, behind: Duration::ZERO }
+    }
+}
+
 /// An evaluation that is still to be carried out.
 #[derive(Debug)]
 pub struct Evaluation {
-    pub(super) at: Wall,
-    pub(super) behind: Duration,
+    pub(super) time: EvaluationTime,
     pub(super) rules: Arc<Rules>,
     pub(super) fleet: Fleet,
     pub(super) broker: BrokerHealth,
@@ -32,9 +45,7 @@ pub struct Evaluation {
 
 #[derive(Debug)]
 pub struct Judged {
-    pub at: Wall,
-    /// By how much that lies before the present.
-    pub behind: Duration,
+    pub time: EvaluationTime,
     pub rules: Arc<Rules>,
     /// The fleet as it was judged.
     pub fleet: Fleet,
@@ -49,11 +60,11 @@ pub struct Judged {
 impl Evaluation {
     /// Judges every rule. With thousands of nodes that takes a tenth of a second.
     pub fn judge(self) -> Judged {
-        let Self { at, behind, rules, fleet, broker, active, own } = self;
+        let Self { time, rules, fleet, broker, active, own } = self;
         let inputs = Inputs { fleet: &fleet, broker };
         let active: ActiveAlerts<'_> = active.iter().collect();
-        let (found, shares) = judge(at, &rules, inputs, &active, &own);
-        Judged { at, behind, rules, fleet, broker, found, shares }
+        let (found, shares) = judge(time.at, &rules, inputs, &active, &own);
+        Judged { time, rules, fleet, broker, found, shares }
     }
 }
 

@@ -22,7 +22,6 @@ mod unmatched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
@@ -37,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use burn_rate::ErrorBudget;
 #[cfg(test)]
 pub(crate) use burn_rate::finding as burn_finding;
-pub use evaluation::{Evaluation, Judged};
+pub use evaluation::{Evaluation, EvaluationTime, Judged};
 pub use finding::{ActiveAlerts, ActiveScopes, AlertFinding, Finding, Hysteresis, Inputs, Value};
 pub use judge::{Judge, Judgement, Stretch, lower_rank, upper_rank};
 pub use self_monitoring::SelfCounts;
@@ -122,19 +121,17 @@ impl Evaluator {
         self.evaluates_at = now.plus(EVALUATE_EVERY);
     }
 
-    /// An evaluation of every rule as of `at`, which lies `behind` before the present; `active` are
-    /// the alerts that are not inactive.
+    /// An evaluation of every rule; `active` are the alerts that are not inactive.
     pub fn begin(
         &mut self,
-        (at, behind): (Wall, Duration),
+        time: EvaluationTime,
         inputs: Inputs<'_>,
         active: Vec<AlertKey>,
         own: SelfCounts,
     ) -> Evaluation {
-        self.observe(at, inputs, own);
+        self.observe(time.at, inputs, own);
         Evaluation {
-            at,
-            behind,
+            time,
             rules: Arc::clone(&self.rules),
             fleet: inputs.fleet.frozen(),
             broker: inputs.broker,
@@ -156,7 +153,7 @@ impl Evaluator {
     pub fn on_judged(&mut self, judged: &mut Judged) -> bool {
         let is_current = Arc::ptr_eq(&judged.rules, &self.rules);
         if is_current {
-            self.judged_at = Some(judged.at);
+            self.judged_at = Some(judged.time.at);
             self.shares = Arc::new(std::mem::take(&mut judged.shares));
         }
         is_current

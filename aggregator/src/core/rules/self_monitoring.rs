@@ -66,6 +66,7 @@ impl SelfMonitoring {
         ] {
             counted.get_or_insert_with(|| CounterIncrease::constant(stand)).count(at, span, stand);
         }
+        // With nothing to store, what is on the disk is as good as if it was stored now.
         if !own.has_unsaved && !self.is_storing {
             self.stored_at = self.stored_at.map(|stored| stored.max(at));
         }
@@ -173,6 +174,8 @@ fn silent_nodes(at: Wall, inputs: Inputs<'_>, quiet: &BTreeSet<NodeName>) -> Opt
         if node.presence(at) != Presence::Silent || quiet.contains(name) {
             continue;
         }
+        // While one of them may be cut off together with the aggregator the number is unknown: a
+        // dead broker must not fire this alert too (A9).
         let silence = inputs.broker.silence(at.since(node.last_seen).as_secs_f64())?;
         if silence < NODE_SILENT_AFTER.as_secs_f64() {
             continue;
@@ -184,6 +187,7 @@ fn silent_nodes(at: Wall, inputs: Inputs<'_>, quiet: &BTreeSet<NodeName>) -> Opt
     }
 
     let fits = |names: &[&str]| names.join(",").len() <= LABEL_VALUE_BYTES_MAX;
+    // Names have any length, and a label's value has not.
     while !fits(&names) {
         names.pop();
     }

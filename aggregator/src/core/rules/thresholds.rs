@@ -56,6 +56,8 @@ pub(super) fn judge_thresholds(
             };
 
             let finding = match finding {
+                // What this process has not seen may be above the
+                // threshold: a restart clears nothing (A177).
                 Finding::Clear if is_lower_bound => Finding::NoData,
                 finding => finding,
             };
@@ -64,6 +66,7 @@ pub(super) fn judge_thresholds(
         }
     }
 
+    // A node is judged by all rules before the next one: it is fetched from memory once (A73).
     for (name, node) in inputs.fleet.shown() {
         let node = NodeAt::new(node, at);
         for (index, threshold) in thresholds.iter().enumerate() {

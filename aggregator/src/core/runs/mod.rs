@@ -89,10 +89,11 @@ impl RunRegistry {
     /// which runs its node has.
     pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot, rollups: &Rollups) {
         for (at, report) in &merged.run_reports {
-            self.on_report(now, *at, (&merged.node, report));
+            self.on_report(now, *at, &merged.node, report);
             self.touch(report.run.as_str(), merged);
         }
 
+        // Most meshes have no run, and labels of each series would be searched for all the same.
         if self.stored.runs.is_empty() {
             return;
         }
@@ -119,7 +120,7 @@ impl RunRegistry {
         self.has_changed = true;
     }
 
-    fn on_report(&mut self, now: Wall, at: Wall, (node, report): (&NodeName, &RunReport)) {
+    fn on_report(&mut self, now: Wall, at: Wall, node: &NodeName, report: &RunReport) {
         self.has_changed = true;
         if let Some(run) = self.stored.runs.get_mut(&report.run) {
             return Arc::make_mut(run).on_report(at, report);
@@ -156,6 +157,8 @@ impl RunRegistry {
         for run in self.stored.runs.values() {
             *held.entry(run.holder()).or_insert(0) += 1;
         }
+        // Of holders with as many the one that wants one more
+        // gives one up, so none pushes out another's (A175).
         let most = held.iter().max_by_key(|(of, runs)| (**runs, *of == holder))?.0;
 
         let first = |fits: &dyn Fn(&NamedRun) -> bool| {

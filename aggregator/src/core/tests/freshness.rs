@@ -23,7 +23,7 @@ enum Silence {
     EveryNode,
     /// Jobs send no samples; nodes report.
     Jobs,
-    /// Both nodes have left in good order.
+    /// Both nodes have left in order.
     AllLeft,
 }
 

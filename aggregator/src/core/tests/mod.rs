@@ -121,7 +121,7 @@ pub(crate) fn value_of(core: &Core, threshold: &Threshold, scope: &Scope) -> Opt
 pub(crate) fn on_found(core: &mut Core, at: Wall, key: AlertKey, finding: Finding, of: Hysteresis) {
     let (alerting, situation) = core.alerting();
     let found = AlertFinding { key, finding, hysteresis: of };
-    alerting.on_findings((at, Duration::ZERO), vec![found], situation);
+    alerting.on_findings(EvaluationTime::present(at), vec![found], situation);
 }
 
 /// Ends silences that are over.

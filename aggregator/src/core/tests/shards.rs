@@ -7,7 +7,9 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 use proptest::sample::Index;
 
 use super::*;
-use crate::core::durable::shard::{KeptLabels, NewestReport, Shard, ShardIdentity, StoredShard};
+use crate::core::durable::shard::{
+    KeptLabels, NewestReport, Shard, ShardIdentity, StoredShard, UnsentReport,
+};
 
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const PARTITIONS: usize = 2;
@@ -124,7 +126,7 @@ impl Part {
 
     fn take(&mut self, learns: bool) {
         let shard = self.core.shard_mut().unwrap();
-        let Some((seq, payload)) = shard.next_to_send() else { return };
+        let Some(UnsentReport { seq, payload }) = shard.next_to_send() else { return };
         // The broker answers a message that it has already as one that it has.
         if self.chain.last() != Some(&payload) {
             self.chain.push(payload);
@@ -323,7 +325,7 @@ fn a_shard_that_is_full_is_emptied_by_confirmations_of_what_was_sent_alone() {
     shard.on_confirmation(&half);
     assert!(!shard.is_full() && shard.has_confirmed(newest / 2) && !shard.has_confirmed(newest));
     shard.on_lost(newest - 1);
-    assert_eq!(shard.next_to_send().map(|(seq, _)| seq), Some(newest));
+    assert_eq!(shard.next_to_send().map(|report| report.seq), Some(newest));
     shard.on_sent(newest);
     shard.on_confirmation(&all);
     assert_eq!(shard.counts().unconfirmed, 0);
@@ -344,7 +346,7 @@ fn a_report_is_closed_before_it_is_larger_than_a_message_may_be() {
     let shard = core.shard_mut().unwrap();
     shard.seal(start().wall);
     let (mut reports, mut samples) = (0, 0);
-    while let Some((seq, payload)) = shard.next_to_send() {
+    while let Some(UnsentReport { seq, payload }) = shard.next_to_send() {
         let report = wire::decode(&identity(0).subject(), &payload).unwrap();
         (reports, samples) = (reports + 1, samples + report.body.samples());
         shard.on_sent(seq);

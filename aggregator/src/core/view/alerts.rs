@@ -1,14 +1,12 @@
 //! The alerts of a view: those of the fleet and of the nodes that are shown.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState};
-use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::rule::{Rules, Severity};
 
-use super::read_view::{AlertCounts, ReadView};
-use crate::core::fleet::Node;
+use super::read_view::{AlertCounts, ReadView, ShownScopes};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlertView {
@@ -19,24 +17,21 @@ pub struct AlertView {
     pub severity: Severity,
 }
 
-pub(super) fn alert_views(
-    view: &ReadView,
-    fleet: bool,
-    nodes: &[(&NodeName, &Arc<Node>)],
-) -> Vec<AlertView> {
+pub(super) fn alert_views(view: &ReadView, scopes: &ShownScopes<'_>) -> Vec<AlertView> {
     let mut severity = severities(&view.rules);
     let row = |(key, state): (&AlertKey, AlertState)| AlertView {
         severity: severity(key),
         key: key.clone(),
         state,
     };
-    view.alerts_about(fleet, nodes).into_iter().map(row).collect()
+    view.alerts_about(scopes).into_iter().map(row).collect()
 }
 
 /// How bad an alert is. Thousands of alerts are of few rules, each of which is looked up once.
 pub(in crate::core) fn severities(rules: &Rules) -> impl FnMut(&AlertKey) -> Severity {
     let mut known: BTreeMap<RuleName, Severity> = BTreeMap::new();
     move |key| {
+        // Of thousands of alerts most are of few rules, and finding a rule searches all of them.
         known.get(&key.rule).copied().unwrap_or_else(|| {
             let severity = rules.find(&key.rule).map(|rule| rule.severity()).unwrap_or_default();
             known.insert(key.rule.clone(), severity);

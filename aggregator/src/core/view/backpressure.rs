@@ -24,6 +24,8 @@ impl ReadView {
 
         for (_, node) in &self.nodes {
             ledger.add(&node.account.ledger());
+            // The ledger counts all nodes; what waits in an
+            // outbox is known only of those that report.
             if node.hidden || node.presence(self.at) != Presence::Up {
                 continue;
             }
@@ -37,6 +39,7 @@ impl ReadView {
         let mut worst: Vec<_> = self.shown().collect();
         worst.sort_by_key(|(_, node)| {
             let bus = &node.bus.value;
+            // Nodes that report first: of the others the figures are those of their last message.
             let reports = node.presence(self.at) == Presence::Up;
             Reverse((reports, bus.outbox_pressure, bus.dropped, bus.rerouted, bus.outbox_depth))
         });

@@ -45,6 +45,8 @@ impl<'v> FleetSums<'v> {
         };
 
         for (name, node) in &view.nodes {
+            // Hidden nodes too: their samples were merged, and a
+            // sum without them would fall when they are hidden.
             sums.ledger.add(&node.account.ledger());
             if !node.hidden {
                 sums.add_shown(view, name, node);
@@ -61,6 +63,7 @@ impl<'v> FleetSums<'v> {
         if let Some(trouble) = trouble {
             *self.troubles.entry(trouble).or_default() += 1;
         }
+
         let reporting = ReportingNode::new(view.at, node);
         for (operation, windows) in node.operations.iter() {
             self.operations.entry(operation).or_default().add(view.at, &reporting, windows);
@@ -68,7 +71,7 @@ impl<'v> FleetSums<'v> {
         for (budget, windows) in node.operations.selected() {
             self.budgets.entry(budget).or_default().add(view.at, &reporting, windows);
         }
-        self.worst.add((name, node), trouble, presence);
+        self.worst.add(name, node, trouble, presence);
     }
 }
 
@@ -106,18 +109,27 @@ impl<'v> WorstNodes<'v> {
         }
     }
 
-    pub(super) fn add(&mut self, node: Named<'v>, trouble: Option<Trouble>, presence: Presence) {
-        let (name, _) = node;
+    pub(super) fn add(
+        &mut self,
+        name: &'v NodeName,
+        node: &'v Arc<Node>,
+        trouble: Option<Trouble>,
+        presence: Presence,
+    ) {
         let alert = self.alerts.get(name.as_str()).copied().unwrap_or_default();
         let share = self.share(name);
+        // What the Prometheus rules test comes first, so that
+        // each of their alerts has its node on the page (A36).
         let badness = (trouble, alert, presence == Presence::Silent, share);
-        self.nodes.push((Reverse(badness), node));
+        self.nodes.push((Reverse(badness), (name, node)));
     }
 
     /// Both are in the order of names: side by side they are passed through once, where each of
     /// thousands of nodes would be searched for.
     fn share(&mut self, name: &NodeName) -> u64 {
         let Some(shares) = &mut self.shares else { return 0 };
+        // Both are in the order of names, so one pass over the shares goes along with the one over
+        // nodes; a search for each would wait for memory (A72).
         while shares.next_if(|(other, _)| *other < name).is_some() {}
         shares.next_if(|(other, _)| *other == name).map_or(0, |(_, share)| *share)
     }

@@ -36,6 +36,7 @@ pub(super) fn of_scope(
 /// The verdict that is shown: what was within its limit when nodes fell silent may not be now. A
 /// breach stays one until newer samples show its end.
 pub(super) fn verdict(of: Verdict, freshness: Freshness) -> Verdict {
+    // A breach stays: silence must not resolve an alert that fires (A178).
     if freshness.stale && of != Verdict::Breach { Verdict::NoData } else { of }
 }
 

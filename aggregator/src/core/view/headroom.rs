@@ -5,7 +5,6 @@
 //! DESIGN A103.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::NodeName;
@@ -15,7 +14,7 @@ use plimsoll_schemas::summary::{BudgetRow, HeadroomPage, HeadroomRow, LeastHeadr
 use plimsoll_schemas::time::seconds;
 
 use super::alerts::severities;
-use super::read_view::ReadView;
+use super::read_view::{ReadView, ShownScopes};
 use super::rows::Rows;
 use crate::core::fleet::Node;
 
@@ -23,16 +22,18 @@ impl ReadView {
     /// All nodes that are shown. Takes a while for many nodes.
     pub fn headroom_page(&self) -> HeadroomPage {
         let shown: Vec<_> = self.shown().collect();
-        let mut rows = Rows::new(self, (false, &shown), false);
+        let scopes = ShownScopes::new(false, shown.iter().map(|(name, _)| *name));
+        let mut rows = Rows::new(self, &scopes, false);
         let alerts = worst_alerts(self);
 
         let nodes = shown.iter().map(|(name, node)| {
             rows.budgets.clear();
             rows.add_budgets(name, node, |_| true);
+            // A slow broker is no fault of a node (A36).
             let of_jobs = rows.budgets.iter().filter(|(_, row)| !is_own_name(&row.operation));
             let least = of_jobs.filter_map(|(_, row)| headroom(row));
             let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
-            row(self, (name, node), alerts.get(name.as_str()).copied(), least)
+            row(self, name, node, alerts.get(name.as_str()).copied(), least)
         });
 
         HeadroomPage {
@@ -46,8 +47,9 @@ impl ReadView {
 
 fn row(
     view: &ReadView,
-    (name, node): (&NodeName, &Arc<Node>),
-    alert: Option<(AlertState, Severity)>,
+    name: &NodeName,
+    node: &Node,
+    alert: Option<WorstAlert>,
     least: Option<LeastHeadroom>,
 ) -> HeadroomRow {
     let bus = &node.bus.value;
@@ -62,8 +64,8 @@ fn row(
         rerouted: bus.rerouted,
         dropped: bus.dropped,
         troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
-        alert: alert.map(|(state, _)| state).unwrap_or_default(),
-        alert_severity: alert.map(|(_, severity)| severity),
+        alert: alert.map(|of| of.state).unwrap_or_default(),
+        alert_severity: alert.map(|of| of.severity),
         least,
     }
 }
@@ -83,9 +85,15 @@ fn headroom(row: &BudgetRow) -> Option<LeastHeadroom> {
     })
 }
 
-/// The worst state of the alerts about each node, and the worst severity in that state, but for
-/// those about the system's operations.
-fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
+/// The worst state of the alerts about a node, and the worst severity in that state.
+#[derive(Clone, Copy)]
+struct WorstAlert {
+    state: AlertState,
+    severity: Severity,
+}
+
+/// That of each node, but for alerts about the system's operations.
+fn worst_alerts(view: &ReadView) -> BTreeMap<&str, WorstAlert> {
     let rank = |state: AlertState| match state {
         AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 0,
         AlertState::Resolved => 1,
@@ -97,9 +105,9 @@ fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
     let mut worst = BTreeMap::new();
 
     for (key, state) in view.alerts.iter().filter(|(key, _)| !is_own(&key.operation)) {
-        let found = (*state, severity(key));
+        let found = WorstAlert { state: *state, severity: severity(key) };
         let of_node = worst.entry(key.scope.node()).or_insert(found);
-        if (rank(found.0), found.1) > (rank(of_node.0), of_node.1) {
+        if (rank(found.state), found.severity) > (rank(of_node.state), of_node.severity) {
             *of_node = found;
         }
     }

@@ -12,6 +12,7 @@ impl ReadView {
     /// Every ledger entry. Takes a while for many nodes, and is made only on request.
     pub fn ledger_page(&self) -> LedgerPage {
         let evicted = self.own.merged.gone.clone();
+        // Evicted nodes are in the fleet's sums, which must never fall.
         let mut fleet = evicted.clone();
 
         let nodes = self.nodes.iter().map(|(name, node)| {

@@ -48,6 +48,7 @@ pub use statistics::{NoStatistics, StatisticsQuery};
 use super::fleet::{Node, TablesUsed, Trouble};
 use super::rules::ErrorBudget;
 use fleet_sums::FleetSums;
+use read_view::ShownScopes;
 use rows::Rows;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,19 +105,22 @@ impl ReadView {
             Nodes::Worst(nodes_max) => std::mem::take(&mut sums.worst).take(nodes_max),
         };
 
-        let mut rows = Rows::new(self, (query.fleet, &nodes), query.native);
+        let scopes = ShownScopes::new(query.fleet, nodes.iter().map(|(name, _)| *name));
+        let mut rows = Rows::new(self, &scopes, query.native);
         if query.fleet {
             rows.add_fleet(&self.fleet, &sums);
         }
+        // Only with the fleet: a page that is rendered in parts would repeat them in each (A65).
         let rollups = query.fleet.then(|| rollups::rollup_rows(self, query.native));
         let (rollups, rollup_totals) = rollups.into_iter().flatten().unzip();
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
+
         let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes; jobs come first.
         budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
         let error_budgets = query.fleet.then(|| rows::error_budgets(self));
         let error_budgets = error_budgets.unwrap_or_default();
-        rows::fill_error_budgets(&mut budgets, &error_budgets);
+        rows::fill_error_budgets(budgets.iter_mut().map(|(_, row)| row), &error_budgets);
 
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
@@ -146,7 +150,7 @@ impl ReadView {
             totals,
             rollups: rollup_totals,
             partial_rollups: rollups::partial(self),
-            alerts: alerts::alert_views(self, query.fleet, &nodes),
+            alerts: alerts::alert_views(self, &scopes),
             alert_counts: if query.fleet { alerts::alert_counts(self) } else { Default::default() },
             troubles: sums.troubles,
             tables: if query.fleet { self.tables.clone() } else { Default::default() },

@@ -11,7 +11,7 @@ use plimsoll_schemas::time::seconds;
 
 use super::backpressure;
 use super::ledger_page;
-use super::read_view::{ReadView, UnknownNode};
+use super::read_view::{ReadView, ShownScopes, UnknownNode};
 use super::rows::Rows;
 use crate::core::fleet::Node;
 
@@ -44,7 +44,7 @@ impl ReadView {
     /// One node with its latencies, its budgets and its ledger entry.
     pub fn node_page(&self, name: &NodeName) -> Result<NodePage, UnknownNode> {
         let node = self.node(name)?;
-        let mut rows = Rows::new(self, (false, &[(name, node)]), false);
+        let mut rows = Rows::new(self, &ShownScopes::new(false, [name]), false);
         rows.add_node(name, node);
         rows.budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
 
@@ -62,6 +62,8 @@ impl ReadView {
 
     pub(super) fn list(&self, query: &NodesQuery) -> Result<Listed<'_>, UnknownNode> {
         let NodesQuery { node, presence, after, limit } = query;
+        // An unknown name is an error; a known one that the
+        // other conditions leave out is an empty list.
         if let Some(name) = node {
             self.node(name)?;
         }
@@ -73,6 +75,8 @@ impl ReadView {
                 && presence.is_none_or(|presence| presence == of.presence(self.at))
         });
 
+        // After a name and not at an offset: nodes that come and go
+        // between two requests move no other one to another page (A84).
         let listed: Vec<_> = found.by_ref().take(*limit).collect();
         let last = found.next().and(listed.last());
         let next = last.map(|(name, _)| name.to_string());

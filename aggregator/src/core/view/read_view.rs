@@ -67,6 +67,18 @@ pub struct ReadView {
     pub absence: Vec<(Operation, bool)>,
 }
 
+/// What rows and alerts are about: the fleet, if it is wanted, and nodes by their names.
+pub(super) struct ShownScopes<'n> {
+    fleet: bool,
+    nodes: BTreeSet<&'n str>,
+}
+
+impl<'n> ShownScopes<'n> {
+    pub(super) fn new(fleet: bool, nodes: impl IntoIterator<Item = &'n NodeName>) -> Self {
+        Self { fleet, nodes: nodes.into_iter().map(NodeName::as_str).collect() }
+    }
+}
+
 /// A node that is unknown or has expired.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
@@ -78,7 +90,9 @@ pub struct UnknownNode(pub NodeName);
 impl ReadView {
     /// What is known now. `broker` is the state of the connection.
     pub fn of(
-        (mesh, at, broker): (&MeshName, Wall, &str),
+        mesh: &MeshName,
+        at: Wall,
+        broker: &str,
         ingest: &Ingest,
         fleet: &Fleet,
         evaluator: &Evaluator,
@@ -86,6 +100,8 @@ impl ReadView {
     ) -> Self {
         let active = alerting.alerts.active();
         let nodes = fleet.nodes().iter();
+        // Of what a checkpoint stores, so that a page is
+        // not stale only because this process is new.
         let last_seen = fleet.last_seen(at);
 
         Self {
@@ -150,19 +166,15 @@ impl ReadView {
         shown.map(|(name, node)| (name, node))
     }
 
-    /// The alerts about the fleet, if these are wanted, and about these nodes.
-    pub(super) fn alerts_about(
-        &self,
-        fleet: bool,
-        nodes: &[(&NodeName, &Arc<Node>)],
-    ) -> Vec<(&AlertKey, AlertState)> {
-        let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+    /// The alerts about these scopes.
+    pub(super) fn alerts_about(&self, scopes: &ShownScopes<'_>) -> Vec<(&AlertKey, AlertState)> {
+        let ShownScopes { fleet, nodes } = scopes;
         // Of a part of all nodes most alerts are about others.
         let ends = nodes.first().zip(nodes.last());
         let lies_between =
             |node: &str| ends.is_some_and(|(first, last)| *first <= node && node <= *last);
         let is_about = |key: &AlertKey| match key.scope.node() {
-            "" => fleet,
+            "" => *fleet,
             node => lies_between(node) && nodes.contains::<str>(node),
         };
         let alerts = self.alerts.iter().filter(|(key, _)| is_about(key));

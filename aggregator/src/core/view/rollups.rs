@@ -14,7 +14,9 @@ pub(super) fn rollup_rows(view: &ReadView, native: bool) -> Vec<(RollupRow, Tota
     let groups = rollups.flat_map(|rollup| rollup.groups().map(move |group| (rollup, group)));
     let (mut merged, mut total) = (Merged::default(), Merged::default());
     groups
-        .map(|(rollup, group)| rollup_row(view, rollup, group, native, (&mut merged, &mut total)))
+        .map(|(rollup, (group, windows))| {
+            rollup_row(view, rollup, group, windows, native, &mut merged, &mut total)
+        })
         .collect()
 }
 
@@ -28,9 +30,11 @@ pub(super) fn partial(view: &ReadView) -> BTreeSet<String> {
 fn rollup_row(
     view: &ReadView,
     rollup: &Rollup,
-    (group, windows): (&Group, &Windows),
+    group: &Group,
+    windows: &Windows,
     native: bool,
-    (merged, total): (&mut Merged, &mut Merged),
+    merged: &mut Merged,
+    total: &mut Merged,
 ) -> (RollupRow, Total) {
     let definition = &rollup.definition;
     let mut rows = BTreeMap::new();

@@ -2,11 +2,10 @@
 //! and for the budgets that judge it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
+use plimsoll_schemas::histogram::{ExactFigures, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{
@@ -15,11 +14,11 @@ use plimsoll_schemas::summary::{
 
 use super::fleet_sums::FleetSums;
 use super::freshness;
-use super::read_view::ReadView;
+use super::read_view::{ReadView, ShownScopes};
 use crate::core::alerting::displayed;
 use crate::core::fleet::{
-    Buckets, Completeness, Merged, Node, Operations, Overdispersion, Ranks, ReportingNode, Windows,
-    ends,
+    Buckets, Completeness, Merged, Node, Operations, Overdispersion, Ranks, ReportingNode, Sums,
+    Windows, ends,
 };
 use crate::core::rules::{ErrorBudget, Finding, Judge, Judgement};
 
@@ -51,13 +50,9 @@ pub(super) struct Rows<'s> {
 }
 
 impl<'s> Rows<'s> {
-    /// No rows yet; there will be some of the fleet, if it is wanted, and of these nodes.
-    pub(super) fn new(
-        view: &'s ReadView,
-        (fleet, nodes): (bool, &[(&NodeName, &Arc<Node>)]),
-        native: bool,
-    ) -> Self {
-        let alerts = view.alerts_about(fleet, nodes).into_iter().map(|(key, state)| {
+    /// No rows yet; there will be some of these scopes.
+    pub(super) fn new(view: &'s ReadView, scopes: &ShownScopes<'_>, native: bool) -> Self {
+        let alerts = view.alerts_about(scopes).into_iter().map(|(key, state)| {
             ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), state)
         });
         Self {
@@ -83,7 +78,7 @@ impl<'s> Rows<'s> {
             // A budget without samples still has its row.
             if !budget.selector.is_everything() || windows.is_none() {
                 let completeness = sums.budgets.get(&budget.name).copied().unwrap_or_default();
-                self.add_apart(&Scope::Fleet, (number, budget), windows, &completeness);
+                self.add_apart(&Scope::Fleet, number, budget, windows, &completeness);
             }
         }
     }
@@ -111,7 +106,7 @@ impl<'s> Rows<'s> {
         for (number, budget) in budgets.filter(|(_, budget)| is_wanted(budget)) {
             let Some(windows) = node.operations.judged(budget) else { continue };
             let completeness = seen.completeness(self.view.at, windows);
-            self.add_apart(&scope, (number, budget), Some(windows), &completeness);
+            self.add_apart(&scope, number, budget, Some(windows), &completeness);
         }
     }
 
@@ -129,6 +124,8 @@ impl<'s> Rows<'s> {
         let judging = view.rules.budgets.iter().enumerate().filter(|(_, budget)| {
             budget.operation == *operation && budget.selector.is_everything()
         });
+        // Found once for all windows of the operation: a
+        // page of ten thousand nodes asks for each of them.
         let judging: Vec<_> = judging.filter(|(_, budget)| budget.scopes.holds(&scope)).collect();
 
         windows.each_window(view.at, merged, total, |window, samples| {
@@ -148,9 +145,9 @@ impl<'s> Rows<'s> {
                 let judge = judges[*number].of(windows.overdispersion(budget.limit_ns));
                 let judgement = judge.judge(view.at, &sums, &recent, |rank| ranks.find(rank));
                 let since = windows.since_known(budget.limit_ns);
-                let about = (*budget, &scope, alerts);
-                let known = (completeness, freshness);
-                budgets.push((*number, budget_row(about, judgement, since, known)));
+                let row =
+                    budget_row(budget, &scope, alerts, judgement, since, completeness, freshness);
+                budgets.push((*number, row));
             }
         });
 
@@ -158,6 +155,8 @@ impl<'s> Rows<'s> {
 
         let ends = match scope {
             Scope::Fleet => ends(operation, &view.rules.budgets),
+            // Classic buckets are some twenty series for each operation: too many for each of
+            // thousands of nodes, which have native histograms alone (A38).
             Scope::Node(_) => Vec::new(),
         };
 
@@ -177,7 +176,8 @@ impl<'s> Rows<'s> {
     fn add_apart(
         &mut self,
         scope: &Scope,
-        (number, budget): (usize, &Budget),
+        number: usize,
+        budget: &Budget,
         windows: Option<&Windows>,
         completeness: &Completeness,
     ) {
@@ -189,6 +189,7 @@ impl<'s> Rows<'s> {
 
         match windows {
             Some(windows) => windows.show(view.at, budget.window, merged),
+            // The room is reused from row to row: what the last one left in it would be judged.
             None => merged.clear(),
         }
 
@@ -199,23 +200,28 @@ impl<'s> Rows<'s> {
         let judge = judges[number].of(overdispersion.unwrap_or(Overdispersion::UNKNOWN));
         let judgement = judge.judge(view.at, &sums, &recent, |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
-        let about = (budget, scope, &self.alerts);
-        let known =
-            (completeness, freshness::of_scope(view.is_silent, scope, completeness, windows));
-        budgets.push((number, budget_row(about, judgement, since, known)));
+        let freshness = freshness::of_scope(view.is_silent, scope, completeness, windows);
+        let row =
+            budget_row(budget, scope, &self.alerts, judgement, since, completeness, freshness);
+        budgets.push((number, row));
     }
 }
 
 fn budget_row(
-    (budget, scope, alerts): (&Budget, &Scope, &AlertsBy<'_>),
+    budget: &Budget,
+    scope: &Scope,
+    alerts: &AlertsBy<'_>,
     judgement: Judgement,
-    since_limit: Option<(u64, Over)>,
-    (completeness, freshness): (&Completeness, Freshness),
+    since_limit: Option<Sums>,
+    completeness: &Completeness,
+    freshness: Freshness,
 ) -> BudgetRow {
     let key = (budget.name.as_str(), scope.node(), budget.operation.as_str());
     let window = budget.window as usize;
     let state = alerts.get(&key).copied().unwrap_or_default();
     let verdict = freshness::verdict(judgement.verdict(state), freshness);
+    // The state that is shown follows the verdict that is shown:
+    // `insufficient` beside `no_data` would contradict it.
     let finding = if verdict == Verdict::NoData { Finding::NoData } else { judgement.finding };
 
     BudgetRow {
@@ -238,7 +244,7 @@ fn budget_row(
         nodes_late: completeness.overdue[window],
         nodes_reporting: completeness.reporting,
         freshness,
-        since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
+        since_limit: since_limit.map(|since| (since.samples, since.over)),
         objective: budget.objective,
         budget_remaining: None,
         burns: Vec::new(),
@@ -275,8 +281,11 @@ pub(super) fn error_budgets(view: &ReadView) -> Vec<ErrorBudget> {
 }
 
 /// Notes what is left in the rows of the fleet.
-pub(super) fn fill_error_budgets(rows: &mut [(usize, BudgetRow)], error_budgets: &[ErrorBudget]) {
-    for (_, row) in rows.iter_mut().filter(|(_, row)| row.scope == Scope::Fleet) {
+pub(super) fn fill_error_budgets<'r>(
+    rows: impl Iterator<Item = &'r mut BudgetRow>,
+    error_budgets: &[ErrorBudget],
+) {
+    for row in rows.filter(|row| row.scope == Scope::Fleet) {
         let of = error_budgets.iter().find(|of| of.budget == row.budget);
         row.budget_remaining = of.and_then(|of| of.remaining);
         let burns = of.into_iter().flat_map(|of| &of.burns);

@@ -31,7 +31,7 @@ pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) ->
         Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
     let budget = "[[budget]]\nname = 'epoch_hook'\nwindow = '5m'\nfire_after = 1";
     let rules = Rules::from(effective(&[budget]).unwrap());
-    let Ok(mut driver) = Driver::start(&config, rules, watch, (Supervisor::default(), None)).await
+    let Ok(mut driver) = Driver::start(&config, rules, watch, Supervisor::default(), None).await
     else {
         panic!("a driver")
     };

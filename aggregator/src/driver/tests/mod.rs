@@ -76,7 +76,7 @@ async fn start(url: String) -> Driver {
     let watch =
         Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
     let Ok(driver) =
-        Driver::start(&config, Rules::from(Vec::new()), watch, (Supervisor::default(), None)).await
+        Driver::start(&config, Rules::from(Vec::new()), watch, Supervisor::default(), None).await
     else {
         panic!("a driver")
     };

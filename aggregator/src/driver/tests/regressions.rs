@@ -22,7 +22,7 @@ async fn a_fleet_that_is_slower_than_its_baseline_fires_a_rule() {
     let watch =
         Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
     let rules = Rules { thresholds: vec![rule], time_scale: 1, ..Rules::default() };
-    let Ok(mut driver) = Driver::start(&config, rules, watch, (Supervisor::default(), None)).await
+    let Ok(mut driver) = Driver::start(&config, rules, watch, Supervisor::default(), None).await
     else {
         panic!("a driver")
     };

@@ -35,6 +35,8 @@ fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet
     let (budgets, alerts) = (&page.view.summary.budgets, &page.view.alerts);
 
     writer.family(family, |rows| {
+        // Budgets have a series whether they fire or not, so that a rule in Prometheus resolves at
+        // 0 (A41); their alerts are among the others too and must not be written twice.
         let mut written = BTreeSet::new();
         for row in budgets {
             let (scope, node) = (row.scope.as_str(), row.scope.node());
@@ -70,6 +72,7 @@ pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.gauge("plimsoll_alerts_without_data", help, counts.without_data);
     let help = "Silences that are active or start later";
     writer.gauge("plimsoll_silences", help, counts.silences);
+
     let help = "Notifications not sent to receivers, by reason";
     let family = Family::counter("plimsoll_notifications_suppressed_total", help);
     writer.by_label(family, "reason", counts.suppressed.iter().map(|(why, n)| (&**why, *n)));

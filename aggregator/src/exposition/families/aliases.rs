@@ -81,6 +81,8 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
 
     for (row, total) in groups {
         let [(label, profiler)] = &row.labels[..] else { continue };
+        // A roll-up that leaves some samples out would show
+        // fewer calls under the old name than the fleet has.
         if label != PROFILER || page.view.partial_rollups.contains(&row.rollup) {
             continue;
         }
@@ -95,6 +97,8 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
 
     for (row, total) in summary.operations.iter().zip(&page.view.totals) {
         if row.scope == Scope::Fleet && !row.own {
+            // Without such a roll-up the profiler is unknown,
+            // not absent: the old series always had the label.
             functions.entry(&row.operation).or_insert_with(|| vec![(&row.operation, "", total)]);
         }
     }
@@ -144,13 +148,13 @@ fn counts(writer: &mut Writer, name: &str, help: &str, of: &[Labelled<'_, '_>]) 
 
 fn errors(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Alias: the node's counter named after the operation with the suffix .errors";
-    job_counters(writer, page, ("profiler_function_errors_total", help), |series| {
+    job_counters(writer, page, "profiler_function_errors_total", help, |series| {
         let function = series.operation.as_str().strip_suffix(ERRORS)?;
         Some(Some(("function_name", function)))
     });
     for (name, counter) in SHARD_COUNTERS {
         let help = format!("Alias: {counter} of the node");
-        job_counters(writer, page, (name, &help), |series| {
+        job_counters(writer, page, name, &help, |series| {
             (series.operation.as_str() == counter).then_some(None)
         });
     }
@@ -160,7 +164,8 @@ fn errors(writer: &mut Writer, page: &LabelledView<'_>) {
 fn job_counters<'v>(
     writer: &mut Writer,
     page: &LabelledView<'v>,
-    (name, help): (&str, &str),
+    name: &str,
+    help: &str,
     of: impl Fn(&'v Series) -> Option<Option<(&'static str, &'v str)>>,
 ) {
     // A DogStatsD counter can fall, and so does this sum, so the type counter would be wrong.

@@ -25,9 +25,11 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let rows = scopes.iter().zip(budgets);
     let all: Vec<LabelledRow<'_>> =
         rows.map(|(scope, row)| ([&names[row.budget.as_str()], scope], row)).collect();
+
     write_counts_since_limit(writer, &all);
     write_newest_samples(writer, &all);
     write_verdicts(writer, &all);
+
     let current: Vec<_> = all.into_iter().filter(|(_, row)| !row.freshness.stale).collect();
     write_window(writer, &current);
     write_completeness(writer, &current);
@@ -51,6 +53,8 @@ fn write_verdicts(writer: &mut Writer, all: &[LabelledRow<'_>]) {
         let verdicts =
             Verdict::ALL.map(|verdict| (verdict, rows.labels([("verdict", verdict.as_str())])));
         let verdicts = BTreeMap::from(verdicts);
+        // The fleet has a verdict without data too, since a rule on `no_data` needs a series; for
+        // nodes it would be thousands of series that state nothing.
         let is_shown = |row: &BudgetRow| row.scope == Scope::Fleet || !row.freshness.stale;
         for ([name, scope], row) in all.iter().filter(|(_, row)| is_shown(row)) {
             rows.add(&[name, scope, &verdicts[&row.verdict]], true.into());
@@ -73,12 +77,14 @@ fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
     gauge("plimsoll_budget_window_over_limit_samples", help, |row| Some(row.over.into()));
     let help = "Samples in the budget's window whose bucket contains the limit";
     gauge("plimsoll_budget_window_uncertain_samples", help, |row| Some(row.uncertain.into()));
+
     let help = "Variance of the number of samples over the limit, relative to independent samples";
     gauge("plimsoll_budget_overdispersion_ratio", help, |row| Some(row.overdispersion.into()));
     let help = "Whether the overdispersion is still assumed, since too few slow samples were seen";
     gauge("plimsoll_budget_overdispersion_learning", help, |row| Some(row.learning.into()));
     let help = "Share of samples over the limit in the budget's window, 0 to 1";
     gauge("plimsoll_budget_window_over_limit_ratio", help, share_over);
+
     let help = "Value of the budget's quantile over its window";
     gauge("plimsoll_budget_value_seconds", help, |row| row.value_ns.map(Value::nanos));
     let help = "Lowest possible value of the quantile, given the producers' bucket bounds";
@@ -119,6 +125,8 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
     let mut family = |name, help, of: fn((u64, u64)) -> u64| {
         writer.family(Family::counter(name, help), |rows| {
             for ([name, scope], row) in all {
+                // The limit is a label: a counter that went on after
+                // a change of the limit would mix two meanings (A4).
                 if let Some(since) = row.since_limit {
                     let limit = seconds(row.limit_ns).to_string();
                     let limit = rows.labels([("limit_seconds", limit.as_str())]);

@@ -12,6 +12,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     let help = "Used share of a table of names; of tables that each node has, of the fullest";
     let family = Family::gauge("plimsoll_aggregator_table_used_ratio", help);
     writer.by_label(family, "table", tables);
+
     let sent = view.own.confirmations;
     let outcomes = [("sent", sent.sent), ("unsent", sent.unsent)];
     let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";
@@ -19,6 +20,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     writer.by_label(family, "outcome", outcomes);
     let help = "1 while nodes get confirmations, 0 without a state file and confirm.without_state";
     writer.gauge("plimsoll_aggregator_confirming", help, view.own.checkpoints.confirms);
+
     write_backlogs(writer, view);
 }
 
@@ -33,6 +35,7 @@ fn write_merged(writer: &mut Writer, view: &View) {
     writer.counter("plimsoll_aggregator_late_samples_total", help, counts.late_samples);
     let help = "Snapshots from a clock ahead of the aggregator's";
     writer.counter("plimsoll_aggregator_clock_ahead_snapshots_total", help, counts.clock_ahead);
+
     let help = "Snapshots merged, by kind";
     let family = Family::counter("plimsoll_aggregator_merged_snapshots_total", help);
     writer.by_label(family, "kind", counts.merged.iter().map(|(kind, n)| (&**kind, *n)));
@@ -52,6 +55,7 @@ fn write_notifications(writer: &mut Writer, view: &View) {
     writer.counter("plimsoll_alert_notifications_published_total", help, changes.delivered);
     let help = "Notifications of alert changes that the bus did not get";
     writer.counter("plimsoll_alert_notifications_undeliverable_total", help, changes.undeliverable);
+
     let events = view.own.notification_events;
     let help = "latency_high events raised for the bus";
     writer.counter("plimsoll_latency_high_events_raised_total", help, events.raised);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::{Labels, Series};
+use plimsoll_schemas::ids::Series;
 
 use super::external_numbers::ExternalNumbers;
 use crate::core::fleet::Node;
@@ -18,7 +18,7 @@ struct JobNumber<'v> {
     /// The node's place on the page.
     index: usize,
     node: &'v LabelSet,
-    labels: &'v Labels,
+    series: &'v Series,
     value: f64,
 }
 
@@ -26,14 +26,13 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     // DogStatsD permits negative amounts; to `rate` a fall is a restart of the counter, and strict
     // readers reject a page with a counter below zero.
     let help = "Sum of the amounts that jobs added to a counter";
-    write_counters(writer, page, (counter_name, help), |node| &node.counters);
+    write_counters(writer, page, counter_name, help, |node| &node.counters);
     let help = "Sum of the amounts that jobs subtracted from a counter";
-    write_counters(writer, page, (lowered_name, help), |node| &node.lowered);
+    write_counters(writer, page, lowered_name, help, |node| &node.lowered);
 
     let gauges = page.up_nodes().enumerate().flat_map(|(index, (node, of))| {
-        of.fresh_gauges(page.view.at).map(move |(series, latest)| {
-            (series, JobNumber { index, node, labels: &series.labels, value: latest.value })
-        })
+        let gauges = of.fresh_gauges(page.view.at);
+        gauges.map(move |(series, latest)| JobNumber { index, node, series, value: latest.value })
     });
 
     for (name, numbers) in by_name(gauges, gauge_name) {
@@ -46,13 +45,13 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 fn write_counters(
     writer: &mut Writer,
     page: &LabelledView<'_>,
-    (family, help): (fn(&str) -> String, &str),
+    family: fn(&str) -> String,
+    help: &str,
     sums: fn(&Node) -> &BTreeMap<Series, f64>,
 ) {
     let counters = page.nodes().enumerate().flat_map(|(index, (node, of))| {
-        sums(of).iter().map(move |(series, n)| {
-            (series, JobNumber { index, node, labels: &series.labels, value: n.max(0.0) })
-        })
+        let sums = sums(of).iter();
+        sums.map(move |(series, n)| JobNumber { index, node, series, value: n.max(0.0) })
     });
     for (name, numbers) in by_name(counters, family) {
         writer.family(Family::counter(&name, help), |rows| {
@@ -89,17 +88,18 @@ fn gauge_name(name: &str) -> String {
 
 /// The numbers of each family, node by node. Names that become equal share a family.
 fn by_name<'v>(
-    numbers: impl Iterator<Item = (&'v Series, JobNumber<'v>)>,
+    numbers: impl Iterator<Item = JobNumber<'v>>,
     family: fn(&str) -> String,
 ) -> BTreeMap<String, Vec<JobNumber<'v>>> {
     let mut by_operation: BTreeMap<&str, Vec<JobNumber<'v>>> = BTreeMap::new();
-    for (series, number) in numbers {
-        by_operation.entry(series.operation.as_str()).or_default().push(number);
+    for number in numbers {
+        by_operation.entry(number.series.operation.as_str()).or_default().push(number);
     }
     let mut by_name: BTreeMap<String, Vec<JobNumber<'v>>> = BTreeMap::new();
     for (operation, mut numbers) in by_operation {
         by_name.entry(family(operation)).or_default().append(&mut numbers);
     }
+    // Stable, so that of gauges which share a family the last by name stays last (A42).
     by_name.values_mut().for_each(|numbers| numbers.sort_by_key(|number| number.index));
     by_name
 }
@@ -108,7 +108,7 @@ fn write_numbers(rows: &mut Rows<'_>, numbers: &[JobNumber<'_>], merge: fn(f64, 
     for of_node in numbers.chunk_by(|one, two| one.index == two.index) {
         let mut merged = ExternalNumbers::default();
         for number in of_node {
-            let entry = merged.entry(number.labels);
+            let entry = merged.entry(&number.series.labels);
             *entry = merge(*entry, number.value);
         }
         merged.write(rows, of_node[0].node);

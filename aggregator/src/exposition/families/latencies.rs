@@ -14,12 +14,15 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let family = Family::gauge("plimsoll_operation_approximate", help);
     writer.each(family, page.current_operations(), |row| {
         let mut windows = row.windows.values();
+        // A series only where it is 1: nearly all producers count in the buckets of the mesh.
         windows.any(|window| window.quantiles.approximate.is_some()).then_some(true)
     });
+
     let family = Family::gauge("plimsoll_latency_window_samples", "Samples in the window");
     writer.family(family, |rows| {
         page.window_quantiles().for_each(|(labels, of)| rows.add(&labels, of.count.into()));
     });
+
     write_totals(writer, page);
     write_completeness(writer, page);
 }

@@ -20,6 +20,7 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.gauge("plimsoll_samples_unread", help, ledger.unread);
     let help = "Samples of all nodes merged or lost beyond what they recorded";
     writer.gauge("plimsoll_samples_surplus", help, ledger.surplus);
+
     let help = "Samples that nodes lost, by reason";
     let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
     writer.by_label(Family::counter("plimsoll_samples_lost_total", help), "reason", lost);
@@ -45,6 +46,7 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     let mut family = |family: Family<'_>, of: fn(&Ledger) -> u64| {
         writer.each(family, page.node_rows(), |row| Some(of(&row.ledger)));
     };
+
     let help = "Samples that the node has recorded";
     family(Family::counter("plimsoll_node_recorded_samples_total", help), |of| of.recorded);
     let help = "Samples of the node merged by this aggregator";
@@ -57,6 +59,7 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     family(Family::gauge("plimsoll_node_unread_samples", help), |of| of.unread);
     let help = "Samples of the node merged or lost beyond what it recorded";
     family(Family::gauge("plimsoll_node_surplus_samples", help), |of| of.surplus);
+
     let help = "Samples of the node missing below its newest snapshot beyond the time for a resend";
     let gaps = Family::gauge("plimsoll_node_gap_samples", help);
     writer.each(gaps, page.node_rows(), |row| Some(row.gap_samples));
@@ -68,12 +71,14 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Sequence numbers of the node missing below the highest one that was read";
     let holes = Family::gauge("plimsoll_node_sequence_gaps", help);
     writer.each(holes, page.nodes(), |node| Some(node.account.holes()));
+
     let help = "Incarnations of the node that ended without a final message of their own";
     let crashed = Family::counter("plimsoll_node_crashed_runs_total", help);
     writer.each(crashed, page.node_rows(), |row| Some(row.ledger.crashed_runs));
     let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
     let unknown = Family::counter("plimsoll_node_unknown_seconds_total", help);
     writer.each(unknown, page.node_rows(), |row| Some(Value::nanos(row.ledger.unknown_ns)));
+
     let help = "Samples that the node lost, by reason";
     let lost = Family::counter("plimsoll_node_lost_samples_total", help);
     writer.each_by(lost, page.node_rows(), "reason", |row| {

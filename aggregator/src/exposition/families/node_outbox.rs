@@ -39,6 +39,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     let mut gauge = |name: &str, help: &str, of: fn(&Bus) -> Option<Value>| {
         writer.each(Family::gauge(name, help), page.up_nodes(), |node| of(&node.bus.value));
     };
+
     let help = "Messages that wait in the node's outbox, as they were produced before merging";
     gauge("plimsoll_node_outbox_depth", help, |bus| Some(bus.outbox_depth.into()));
     let help = "Maximum of plimsoll_node_outbox_depth during the node's last interval";
@@ -53,6 +54,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     });
     let help = "Bytes in the node's outbox";
     gauge("plimsoll_node_outbox_bytes", help, |bus| Some(bus.outbox_bytes.into()));
+
     let help = "1 while the node is in conservative mode and sends on the emergency lane only";
     gauge("plimsoll_node_conservative_mode", help, |bus| Some(bus.conservative.into()));
     let help = "1 while the newest messages of the node take the emergency lane";

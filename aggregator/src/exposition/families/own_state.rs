@@ -133,6 +133,7 @@ fn write_rule_files(writer: &mut Writer, view: &View) {
     writer.gauge(name, help, Value::nanos(files.loaded_at.0));
     let help = "1 while the rule files are invalid and the previous rules stay active";
     writer.gauge("plimsoll_rules_invalid", help, files.error.is_some());
+
     let help = "1 for a budget that no sample has matched in minutes of samples, otherwise 0";
     let unmatched = view.unmatched.iter().map(|(budget, is_so)| (budget.as_str(), *is_so));
     writer.by_label(Family::gauge("plimsoll_budget_unmatched", help), "budget", unmatched);

@@ -108,6 +108,7 @@ fn write_connections(writer: &mut Writer, server: &ServerStats) {
     writer.by_label(family, "reason", closed);
     let help = "Unsent bytes of HTTP responses";
     writer.gauge("plimsoll_aggregator_unsent_response_bytes", help, server.unsent_bytes);
+
     let help = "HTTP requests refused before their route, by reason";
     let refused = server.refused().map(|(reason, n)| (reason.as_str(), n));
     let family = Family::counter("plimsoll_aggregator_requests_refused_total", help);

@@ -188,6 +188,7 @@ impl Writer {
 
         line("HELP", family.help);
         line("TYPE", family_type);
+        // Only OpenMetrics has units, and it requires that the name ends in them.
         let unit = family.unit().filter(|_| self.format == Format::OpenMetrics);
         if let Some(unit) = unit {
             line("UNIT", unit);
@@ -224,6 +225,7 @@ impl Rows<'_> {
             _ => Field::COUNTER,
         };
 
+        // One buffer for all series: a page has 100 000 of them (A38).
         writer.series.clear();
         sets.iter().for_each(|set| writer.series.extend_from_slice(&set.0));
         protobuf::push_number(&mut writer.series, field, value);

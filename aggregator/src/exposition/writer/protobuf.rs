@@ -104,6 +104,8 @@ pub(super) fn push_histogram(out: &mut Vec<u8>, buckets: &Buckets) {
     let mut histogram = Vec::new();
     push_uint(&mut histogram, Field::SAMPLE_COUNT, buckets.count);
     push_double(&mut histogram, Field::SAMPLE_SUM, as_float(Value::Nanos(buckets.sum_ns)));
+    // A histogram that is native only has no classic buckets, not
+    // even the last: readers take one for a classic histogram.
     let infinite = (!buckets.classic.is_empty()).then_some((f64::INFINITY, buckets.count));
     let limits = buckets.classic.iter().map(|(ns, n)| (as_float(Value::nanos(*ns)), *n));
 

@@ -92,6 +92,8 @@ fn judge_one(
     reader: &HistoryReader,
     now: Wall,
 ) -> Result<Regression, BaselineError> {
+    // Read anew each time: once a minute it costs little,
+    // and a baseline that is saved anew counts from then on.
     let a = load(operation, path)?;
     let b = recent(operation, window.span(), reader, now)?;
     // The rule itself states which shift matters.
@@ -109,6 +111,7 @@ fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
         let (path, operation) = (path.to_owned(), operation.clone());
         return Err(BaselineError::Operation { path, operation, known });
     };
+    // Named at the start with its fix, where a comparison would only find it `not comparable`.
     if measured.layout != BucketLayout::MESH {
         return Err(BaselineError::Layout { path: path.to_owned(), layout: measured.layout });
     }

@@ -73,8 +73,7 @@ fn history(dir: &TempDir, slots: u64, factor: f64) -> HistoryStore {
 /// A history of the last slots, each with samples that are this many times as long.
 pub(crate) fn history_until(dir: &TempDir, now: Wall, slots: u64, factor: f64) -> HistoryStore {
     let (path, mesh) = (dir.path().join("history.redb"), MeshName::new("default").unwrap());
-    let mut store =
-        HistoryStore::open(&path, &mesh, default_bounds(), (Some(0), now)).unwrap().store;
+    let mut store = HistoryStore::open(&path, &mesh, default_bounds(), Some(0), now).unwrap().store;
     let last = Resolution::TenSeconds.number(now);
     let samples = (0..slots).map(|back| (last - 1 - back, slot(1_000 + back, factor))).collect();
     let batch = HistoryBatch {

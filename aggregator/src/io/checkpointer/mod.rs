@@ -17,10 +17,10 @@ use crate::limits::{
 };
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 use tokio::sync::mpsc;
 
-use super::database::StoreError;
+use super::database::{FileFault, StoreError};
 use super::history::{HistoryReader, HistoryStore, HistoryWritten, OpenedHistory};
 use super::store::{Opened, Quarantined, Store, StoredBytes};
 use crate::core::Core;
@@ -42,7 +42,7 @@ const UNUSABLE_LOGGED_MAX: usize = 20;
 #[derive(Debug)]
 pub struct Written {
     /// When its changes were taken.
-    began: (Mono, Wall),
+    began: Now,
     /// What was written and the confirmations for nodes, or why it failed.
     outcome: Result<(CheckpointWritten, Vec<PendingConfirmation>), String>,
 }
@@ -103,9 +103,16 @@ pub struct OpenedState {
     pub history: Option<StoredHistory>,
 }
 
+/// Changes that were taken then.
+#[derive(Debug)]
+struct ToWrite {
+    as_of: Mono,
+    changes: Changes,
+}
+
 #[derive(Debug)]
 struct Thread {
-    changes: SyncSender<(Mono, Changes)>,
+    changes: SyncSender<ToWrite>,
     written: mpsc::Receiver<Written>,
     /// The thread ends once `changes` is dropped.
     _handle: JoinHandle<()>,
@@ -156,8 +163,8 @@ impl Checkpointer {
         (checkpointer.stats.kept, checkpointer.stats.confirms) = (true, true);
         checkpointer.stats.at = checkpoint.as_ref().and_then(Checkpoint::at);
         checkpointer.stats.failures = BTreeMap::from(FAILURES.map(|reason| (reason, 0)));
-        for (reason, _) in quarantined.iter().flat_map(|quarantined| &quarantined.faults) {
-            checkpointer.count_failure(reason);
+        for fault in quarantined.iter().flat_map(|quarantined| &quarantined.faults) {
+            checkpointer.count_failure(fault.reason);
         }
         let alerts = checkpointer.usable_alerts(path, alerts);
         let budgets = checkpointer.usable_budgets(path, budgets);
@@ -165,7 +172,7 @@ impl Checkpointer {
 
         let (history, stored) = match files.history {
             Some((path, bounds)) => {
-                let opened = HistoryStore::open(path, mesh, bounds, (generation, now))?;
+                let opened = HistoryStore::open(path, mesh, bounds, generation, now)?;
                 log_history(path, &opened, now);
                 (Some(opened.store), Some(opened.stored))
             }
@@ -241,10 +248,12 @@ impl Checkpointer {
     }
 
     /// Begins to write what has changed, unless it is too early.
-    pub fn write_if_due(&mut self, core: &mut Core, now: (Mono, Wall)) {
+    pub fn write_if_due(&mut self, core: &mut Core, now: Now) {
         if !self.stats.kept {
-            self.confirm_from_memory(core, now.0);
-        } else if now.0 >= self.next_at || core.history().is_crowded() {
+            self.confirm_from_memory(core, now.mono);
+        } else if now.mono >= self.next_at || core.history().is_crowded() {
+            // A history whose room is half taken does not wait for
+            // its time: what finds none is missing from it (A75).
             self.begin_write(core, now);
         }
     }
@@ -273,11 +282,13 @@ impl Checkpointer {
         std::mem::take(&mut self.confirmed)
     }
 
-    fn begin_write(&mut self, core: &mut Core, now: (Mono, Wall)) {
+    fn begin_write(&mut self, core: &mut Core, now: Now) {
         let Some(thread) = self.thread.as_ref().filter(|_| !self.is_writing) else { return };
-        let Some(changes) = core.take_changes(now.1) else { return };
-        self.is_writing = thread.changes.try_send((now.0, changes)).is_ok();
+        // Only if the thread is free: what is taken counts as stored from then on.
+        let Some(changes) = core.take_changes(now.wall) else { return };
+        self.is_writing = thread.changes.try_send(ToWrite { as_of: now.mono, changes }).is_ok();
         if !self.is_writing {
+            // The thread is gone, so what was taken is stored nowhere.
             core.on_changes_lost();
         }
     }
@@ -304,12 +315,12 @@ impl Checkpointer {
             Ok((stored, confirmed)) => {
                 let CheckpointWritten { bytes, took, history, history_error, errors } = stored;
                 self.confirmed.extend(confirmed);
-                self.stats.at = Some(began.1);
+                self.stats.at = Some(began.wall);
                 self.stats.bytes = bytes;
                 self.stats.history_dropped += history.unwrap_or_default().dropped;
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
-                core.on_stored(began.1, next_after, history.is_some());
+                core.on_stored(began.wall, next_after, history.is_some());
                 history.into_iter().for_each(|of| core.on_history_series(of.series));
 
                 if let Some(error) = history_error {
@@ -322,9 +333,10 @@ impl Checkpointer {
                     self.count_failure(record);
                 }
 
-                self.next_at = began.0.plus(next_after);
+                self.next_at = began.mono.plus(next_after);
             }
             Err(error) => {
+                // It is not known how much of it was stored, so the next one holds everything.
                 core.on_changes_lost();
                 tracing::error!(error, "checkpoint not written; the previous one stays valid");
                 self.count_failure("write");
@@ -334,18 +346,18 @@ impl Checkpointer {
     }
 
     /// Writes the remaining changes, within `wait`.
-    pub async fn finish(&mut self, core: &mut Core, now: (Mono, Wall), wait: Duration) {
+    pub async fn finish(&mut self, core: &mut Core, now: Now, wait: Duration) {
         let rest = async {
             if self.is_writing {
                 let written = self.written().await;
-                self.on_written(core, now.0, written);
+                self.on_written(core, now.mono, written);
             }
 
             self.begin_write(core, now);
 
             if self.is_writing {
                 let written = self.written().await;
-                self.on_written(core, now.0, written);
+                self.on_written(core, now.mono, written);
             }
         };
         if tokio::time::timeout(wait, rest).await.is_err() {
@@ -441,13 +453,10 @@ impl Thread {
     }
 }
 
-fn write_all(
-    mut files: Files,
-    to_write: &Receiver<(Mono, Changes)>,
-    results: &mpsc::Sender<Written>,
-) {
-    while let Ok((as_of, changes)) = to_write.recv() {
-        let began = (as_of, changes.rest.at);
+fn write_all(mut files: Files, to_write: &Receiver<ToWrite>, results: &mpsc::Sender<Written>) {
+    while let Ok(ToWrite { as_of, changes }) = to_write.recv() {
+        let began = Now { mono: as_of, wall: changes.rest.at };
+        // Before the changes are consumed; they are handed on only if the write succeeds (A23).
         let confirmations = changes.confirmations(as_of);
         let written = files.write(changes);
         let outcome = written.map(|stored| (stored, confirmations)).map_err(|e| e.to_string());
@@ -487,7 +496,7 @@ fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
 fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<&Quarantined>) {
     let path = path.display();
     if let Some(Quarantined { faults, kept_at }) = quarantined {
-        for (reason, why) in faults.iter().take(UNUSABLE_LOGGED_MAX) {
+        for FileFault { reason, text: why } in faults.iter().take(UNUSABLE_LOGGED_MAX) {
             tracing::error!(%path, reason, why, "state cannot be read");
         }
         let (count, kept_at) = (faults.len(), kept_at.display());

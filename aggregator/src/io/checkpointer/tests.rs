@@ -35,7 +35,7 @@ fn in_memory() -> Checkpointer {
 
 /// Begins a write at `now` and waits for its end.
 async fn write(checkpointer: &mut Checkpointer, core: &mut Core, now: Mono) {
-    checkpointer.write_if_due(core, (now, start().wall));
+    checkpointer.write_if_due(core, Now { mono: now, ..start() });
     assert!(checkpointer.is_writing, "no write began");
     let written = checkpointer.written().await;
     checkpointer.on_written(core, now, written);
@@ -51,7 +51,7 @@ async fn a_confirmation_follows_the_write_and_comes_once() {
     let (_dir, path) = place();
     let ((mut checkpointer, _), mut core) = (open(&path), core());
     deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
-    checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
+    checkpointer.write_if_due(&mut core, Now { mono: Mono(0), ..start() });
     assert_eq!(confirmed(&mut checkpointer), [""; 0], "the write is in progress");
     let written = checkpointer.written().await;
     checkpointer.on_written(&mut core, Mono(0), written);
@@ -67,7 +67,7 @@ fn without_a_store_memory_is_confirmed_once_a_second() {
     for tenth in 0..30 {
         deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
         let now = Mono(0).plus(Duration::from_millis(100 * tenth));
-        checkpointer.write_if_due(&mut core, (now, start().wall));
+        checkpointer.write_if_due(&mut core, Now { mono: now, ..start() });
         got.extend(confirmed(&mut checkpointer));
     }
     assert_eq!(got, ["a"; 3]);
@@ -79,7 +79,7 @@ fn without_a_store_nothing_is_confirmed_unless_the_settings_permit_it() {
     let (mut checkpointer, mut core) = (opened.checkpointer, core());
     assert!(!checkpointer.stats.confirms && in_memory().stats.confirms);
     deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
-    checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
+    checkpointer.write_if_due(&mut core, Now { mono: Mono(0), ..start() });
     let got = checkpointer.take_confirmations();
     let sent = got[0].confirmation(Mono(0), &core.common_terms());
     assert!(sent.withheld && sent.behind && sent.incarnations.is_empty(), "{sent:?}");
@@ -97,7 +97,7 @@ fn without_a_store_a_large_fleet_is_confirmed_in_many_turns() {
         .for_each(|name| deliver(&mut core, start(), &Speaker::new(name).final_message(start())));
     let mut got = Vec::new();
     for (turn, more) in [true, true, false].into_iter().enumerate() {
-        checkpointer.write_if_due(&mut core, (Mono(turn as u64), start().wall));
+        checkpointer.write_if_due(&mut core, Now { mono: Mono(turn as u64), ..start() });
         assert_eq!(checkpointer.has_unconfirmed(), more);
         let turn = confirmed(&mut checkpointer);
         assert!(turn.len() <= CONFIRMED_A_TURN_MAX);
@@ -127,11 +127,12 @@ async fn at_most_one_write_a_second_and_none_without_a_change() {
     deliver(&mut core, start(), &speaker.send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;
     deliver(&mut core, start(), &speaker.send(start(), MS, 9));
-    checkpointer.write_if_due(&mut core, (Mono(1), start().wall));
+    checkpointer.write_if_due(&mut core, Now { mono: Mono(1), ..start() });
     assert!(!checkpointer.is_writing, "too early");
     let later = Mono(0).plus(CHECKPOINT_EVERY * 1_000);
     write(&mut checkpointer, &mut core, later).await;
-    checkpointer.write_if_due(&mut core, (later.plus(CHECKPOINT_EVERY * 1_000), start().wall));
+    checkpointer
+        .write_if_due(&mut core, Now { mono: later.plus(CHECKPOINT_EVERY * 1_000), ..start() });
     assert!(!checkpointer.is_writing, "nothing has changed");
     assert_eq!(checkpointer.stats.written, 2);
 }
@@ -158,7 +159,7 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     write(&mut checkpointer, &mut core, Mono(0)).await;
     assert_eq!((checkpointer.stats.failures["write"], checkpointer.stats.written), (1, 0));
     assert_eq!(confirmed(&mut checkpointer), [""; 0], "what is not stored is not confirmed");
-    checkpointer.write_if_due(&mut core, (Mono(1), start().wall));
+    checkpointer.write_if_due(&mut core, Now { mono: Mono(1), ..start() });
     assert!(!checkpointer.is_writing, "a pause follows a failure");
     std::fs::remove_dir(&path).unwrap();
     std::fs::rename(&kept, &path).unwrap();
@@ -176,9 +177,9 @@ async fn the_last_changes_are_written_at_the_end() {
     let ((mut checkpointer, _), mut core) = (open(&path), core());
     let mut speaker = Speaker::new("a");
     deliver(&mut core, start(), &speaker.send(start(), MS, 9));
-    checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
+    checkpointer.write_if_due(&mut core, Now { mono: Mono(0), ..start() });
     deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
-    checkpointer.finish(&mut core, (Mono(1), start().wall), Duration::from_secs(20)).await;
+    checkpointer.finish(&mut core, Now { mono: Mono(1), ..start() }, Duration::from_secs(20)).await;
     drop(checkpointer);
     until_free(&path);
     assert_eq!(open(&path).1.unwrap().nodes(), 2);

@@ -138,6 +138,7 @@ impl Drop for DecodedLane {
 
 async fn read(mut source: impl Source, decoders: Decoders, batches: mpsc::Sender<Batch>) {
     while let Some(first) = source.next().await {
+        // A place first: what is taken from the cursor without one would be within no bound.
         let Ok(place) = batches.reserve().await else { return };
         let (events, bytes) = arrived(first, &mut source);
 
@@ -146,6 +147,8 @@ async fn read(mut source: impl Source, decoders: Decoders, batches: mpsc::Sender
             continue;
         }
 
+        // Taken here and not on the thread: the runtime would
+        // start a thread for each batch that only waits.
         let Ok(thread) = Arc::clone(&decoders.free).acquire_owned().await else { return };
 
         place.send(Batch::InWork(spawn_blocking(move || {

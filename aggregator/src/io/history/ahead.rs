@@ -18,6 +18,7 @@ pub(super) fn each<P: Sync, T: Send>(
     read: impl Fn(&P) -> Result<T, ReadError> + Sync,
     mut visit: impl FnMut(T),
 ) -> Result<(), ReadError> {
+    // For one part a thread would only be waited for.
     if let [] | [_] = parts {
         return parts.iter().try_for_each(|part| read(part).map(&mut visit));
     }

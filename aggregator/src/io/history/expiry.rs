@@ -96,6 +96,7 @@ impl HistoryStore {
         self.meta.bytes[place] = self.meta.bytes[place].saturating_sub(dropped);
 
         if dropped > 0 {
+            // Ranges that start earlier are answered from coarser slots.
             let kept = &mut self.meta.kept_from[place];
             *kept = (*kept).max(Wall(number.saturating_mul(nanos(resolution.slot()))));
         }

@@ -82,7 +82,8 @@ impl HistoryStore {
         path: &Path,
         mesh: &MeshName,
         bounds: Bounds,
-        (generation, now): (Option<u64>, Wall),
+        generation: Option<u64>,
+        now: Wall,
     ) -> Result<OpenedHistory, StoreError> {
         let inspect = || inspect(path, mesh, bounds, generation);
         let ((store, has_diverged), quarantined) = match inspect() {
@@ -110,9 +111,12 @@ impl HistoryStore {
     /// history are of different times.
     fn align(&mut self, generation: Option<u64>) -> Result<bool, redb::Error> {
         let Some(generation) = generation else { return Ok(false) };
+        // Of a file that is created beside an older state:
+        // its batches continue with the state's number.
         if self.meta.is_new() {
             self.meta.batch.generation = generation;
         }
+        // The state was not written after this batch, so the streams bring its samples again.
         if self.meta.batch.generation == generation + 1 {
             let transaction = self.begin()?;
             self.undo(&transaction)?;
@@ -167,11 +171,16 @@ impl HistoryStore {
         if held.generation == batch.id.generation {
             self.undo(&transaction)?;
         }
+        // The state has the batch before, or this one would
+        // not have been taken: that is never undone.
         self.meta.forget_undo(&transaction)?;
+
+        // Before samples are added, whose ages count from the time that is trusted.
         self.meta.on_clock(batch.at);
         let mut written = self.add(&transaction, batch)?;
         self.meta.begun = if self.meta.is_new() { batch.at } else { self.meta.begun };
         self.meta.on_read(&batch.positions);
+
         self.expire(&transaction, batch.at)?;
         self.meta.batch = batch.id;
         self.meta.write(&transaction)?;
@@ -213,12 +222,14 @@ impl HistoryStore {
 
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let tier = tier_number(place);
+            // What would be dropped at the next search is not written.
             let oldest = resolution.number(self.meta.trusted_at.minus(self.bounds[place].age));
             let (mut grown, mut is_short) = (0, false);
 
             for (pool, of_pool) in pools {
                 let next = &mut self.meta.next_series;
                 let Some(series) = self.names.number(pool, next, transaction)? else {
+                    // Once, and not again for each tier.
                     if place == 0 {
                         dropped += of_pool.values().map(Histogram::count).sum::<u64>();
                     }
@@ -308,6 +319,7 @@ impl Tables<'_, '_> {
     /// What a slot holds, which can be put back from now on.
     fn before(&mut self, key: SlotKey) -> Result<Option<Vec<u8>>, redb::Error> {
         let before = self.slots.get(key)?.map(|bytes| bytes.value().to_vec());
+        // Nothing stands for a slot that was not there, since no slot is empty.
         self.undo.insert(key, before.as_deref().unwrap_or_default())?;
         Ok(before)
     }

@@ -35,6 +35,8 @@ impl HistoryReader {
     /// The file as it is now.
     pub fn read(&self) -> Result<Reading, ReadError> {
         let transaction = {
+            // Held until the transaction has started and no longer: a reading keeps
+            // its point in time by itself, and the writer may close the file.
             let slot = self.database.read().unwrap_or_else(PoisonError::into_inner);
             let database = slot.as_ref().ok_or(ReadError::Closed)?;
             database.begin_read().map_err(redb::Error::from)?

@@ -72,7 +72,7 @@ impl Kept {
     fn restart(&mut self, generation: Option<u64>) -> OpenedFlags {
         self.store = None;
         let opened =
-            HistoryStore::open(&self.path, &mesh(), self.bounds, (generation, at(1))).unwrap();
+            HistoryStore::open(&self.path, &mesh(), self.bounds, generation, at(1)).unwrap();
         self.history = History::kept(opened.stored);
         self.store = Some(opened.store);
         (opened.quarantined.is_some(), opened.has_diverged)
@@ -269,7 +269,7 @@ fn a_state_that_is_gone_leaves_the_history_and_its_positions() {
     kept.add(50, 7);
     kept.write(60, true);
     kept.store = None;
-    let opened = HistoryStore::open(&kept.path, &mesh(), default_bounds(), (None, at(70))).unwrap();
+    let opened = HistoryStore::open(&kept.path, &mesh(), default_bounds(), None, at(70)).unwrap();
     assert_eq!(opened.stored.batch.generation, 1);
     assert!(!opened.has_diverged);
     drop(opened);
@@ -369,7 +369,7 @@ fn a_damaged_file_is_quarantined_and_another_meshs_is_refused() {
     kept.write(60, true);
     kept.store = None;
     let other = MeshName::new("other").unwrap();
-    let error = HistoryStore::open(&kept.path, &other, default_bounds(), (Some(1), at(70)));
+    let error = HistoryStore::open(&kept.path, &other, default_bounds(), Some(1), at(70));
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("history.path: ") && error.contains("mesh m"), "{error}");
     std::fs::write(&kept.path, vec![7; 100_000]).unwrap();
@@ -411,7 +411,7 @@ fn a_file_of_another_version_or_a_truncated_one_is_set_aside_and_a_new_one_is_us
         kept.store = None;
         damage(&kept.path);
         let bounds = default_bounds();
-        let opened = HistoryStore::open(&kept.path, &mesh(), bounds, (Some(1), at(61))).unwrap();
+        let opened = HistoryStore::open(&kept.path, &mesh(), bounds, Some(1), at(61)).unwrap();
         let (why, moved_to) = opened.quarantined.unwrap();
         assert!(why.contains(words), "{why}");
         assert!(moved_to.is_file(), "{why}");
@@ -427,7 +427,7 @@ fn a_file_of_another_version_or_a_truncated_one_is_set_aside_and_a_new_one_is_us
 #[test]
 fn a_file_of_another_process_is_refused_with_its_key() {
     let kept = Kept::new(default_bounds());
-    let error = HistoryStore::open(&kept.path, &mesh(), default_bounds(), (Some(0), at(1)));
+    let error = HistoryStore::open(&kept.path, &mesh(), default_bounds(), Some(0), at(1));
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("history.path: "), "{error}");
     assert!(error.ends_with("history.redb is in use by another process"), "{error}");

@@ -101,6 +101,7 @@ impl From<CommandError> for Refusal {
     fn from(error: CommandError) -> Self {
         let status = match error {
             CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
+            // The request is right and the state is not: it may succeed later, unlike those below.
             CommandError::NotActive { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
             CommandError::Everything
             | CommandError::Control(_)

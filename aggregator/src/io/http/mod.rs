@@ -63,6 +63,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
     let queries = QuerySender::new(sender);
     let streams = Arc::<Streams>::default();
     let pages = Arc::new(Pages::new(settings, Arc::clone(&streams)));
+
     let history = history::HistoryHandler::new(queries.clone());
     let runs = runs::routes(queries.clone(), token.clone(), history.clone());
     let alerts = alerts::routes(queries.clone(), token);
@@ -70,6 +71,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
     let history = history::routes(history);
     let nodes = nodes::routes(queries.clone());
     let stream = stream::routes(queries.clone(), streams);
+    // Probes are also served on an address of their own,
+    // without TLS and token, since orchestrators have neither.
     let probes = liveness().route("/readyz", get(show_readiness)).with_state(queries.clone());
 
     let pages = Router::new()
@@ -100,6 +103,8 @@ impl Handler {
         let gzip = accept::takes_gzip(headers);
         let body = self.pages.get(page, gzip, self.queries.send(Query::ReadView)).await?;
         let mut response = ([(header::CONTENT_TYPE, page.content_type())], body).into_response();
+        // Also where nothing was compressed: a cache between
+        // would otherwise serve one client's form to all.
         let varies = HeaderValue::from_static("accept, accept-encoding");
         response.headers_mut().insert(header::VARY, varies);
         if gzip {
@@ -168,6 +173,8 @@ fn state(of: &Readiness) -> (bool, String) {
     let missing = streams.as_ref().map(|text| format!("streams not created: {text}"));
 
     match (*broker, *past_is_read, denied.or(missing)) {
+        // Where no attempt to connect has failed, this
+        // is the cause, and "unreachable" would hide it.
         ("disconnected", _, Some(cause)) if connect_error.is_none() => (false, cause),
         ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");

@@ -130,6 +130,8 @@ pub(super) fn id(text: &str) -> Result<u64, BadRequest> {
 
 fn alert_key(rule: &str, node: Option<&str>, operation: &str) -> Result<AlertKey, BadRequest> {
     let scope = match node {
+        // An empty node is how the API writes the scope of the
+        // fleet, and clients send back what they have read.
         None | Some("") => Scope::Fleet,
         Some(node) => Scope::Node(name("node", node)?),
     };

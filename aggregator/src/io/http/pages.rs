@@ -124,6 +124,8 @@ impl Pages {
         let now = self.clock.now().mono;
 
         if turn.as_ref().is_none_or(|rendered| rendered.is_stale(now)) {
+            // Freed first, so that the old and the new text
+            // of a large page are not in memory together.
             *turn = None;
             self.drop_stale(now);
             let source = read_view.await?;

@@ -37,6 +37,8 @@ pub(super) fn render(
         let mut bytes = 0;
 
         loop {
+            // One after the other and not divided beforehand:
+            // a thread that gets less of a core renders fewer.
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= parts {
                 return;

@@ -59,6 +59,8 @@ impl Streams {
             open.refused.full += 1;
             return Err(Refused::Full);
         }
+        // While half are free an address may have any
+        // number: all pages behind a proxy have one (A102).
         if all >= STREAMS_MAX / 2 && own >= STREAMS_SHARE {
             open.refused.share += 1;
             return Err(Refused::Share);
@@ -112,8 +114,10 @@ async fn show_stream(
         Err(refused) => return refuse(refused),
     };
     let mut ticks = interval(PULSE_EVERY);
+    // A page whose connection stood still gets one pulse, and not all that it has missed.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let events = unfold((handler.queries, ticks, permit), next_event);
+    // nginx would collect the response otherwise, and pulses would come minutes late.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
     (unbuffered, Sse::new(events)).into_response()
 }

@@ -105,6 +105,8 @@ impl Endpoint {
             let wrong = || format!("headers.{name}: it is not a valid header");
             let header: HeaderName = name.parse().map_err(|_| wrong())?;
             let mut value: HeaderValue = value.reveal().parse().map_err(|_| wrong())?;
+            // Header maps are printed in errors and logs of
+            // libraries, which leave out what is marked.
             value.set_sensitive(true);
             endpoint.headers.insert(header, value);
         }
@@ -114,6 +116,8 @@ impl Endpoint {
         if is_pagerduty && routing_key.is_none() {
             return Err("routing_key_file is missing; PagerDuty needs it".to_owned());
         }
+        // Filled with an example now: a template with a
+        // mistake would otherwise fail with the first alert.
         let sample = fields::fields(&fields::sample(), routing_key.as_deref());
         let template = Template::read(&template(&one.template)?, &sample)
             .map_err(|error| format!("template {}: {error}", one.template))?;
@@ -157,6 +161,7 @@ impl Endpoint {
         let key = self.template.as_ref().and_then(|template| template.1.as_deref());
         let secrets = words.chain(key).chain(self.target.split(['/', '?', '&', '=']));
         let mut text = text.to_owned();
+        // Short words are left: hiding `v2` or `api` in an error would make it useless.
         for secret in secrets.filter(|secret| secret.len() >= HIDDEN_BYTES_MIN) {
             text = text.replace(secret, "..");
         }

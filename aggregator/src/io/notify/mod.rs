@@ -110,6 +110,7 @@ async fn run(
     bodies: Arc<Mutex<mpsc::Receiver<Body>>>,
     answers: mpsc::Sender<PostOutcome>,
 ) {
+    // For as long as the task lives: one that is started again after a panic takes the queue over.
     let mut bodies = bodies.lock().await;
     let name = &endpoint.receiver.name;
     let mut failed = false;
@@ -120,6 +121,7 @@ async fn run(
         drop(open);
         let accepted = answer == Answer::Taken;
 
+        // Only a change is logged, or a receiver that is down would fill the log.
         if accepted == failed {
             failed = !accepted;
             log(name, answer, &cause);

@@ -96,6 +96,7 @@ impl Sources {
             }
 
             let path = PathBuf::from(&baseline.path);
+            // A baseline that is saved again reloads the rules, and with them is checked (A83).
             stamps.insert(path.clone(), stamp(&path));
             baselines::check(rule)?;
         }
@@ -175,6 +176,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     if !kind.is_file() {
         return Err("is not a regular file".to_owned());
     }
+
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(text)?;
     Ok(bytes)

@@ -107,6 +107,9 @@ pub(in crate::io) fn write<R: BesideRecord>(state: &Path, record: &R) -> io::Res
     // What is there may be a link to another file.
     let options = options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&new)?;
+
+    // Text, name and folder in this order: after a power loss at any point there is the old record
+    // or the new one, and never a part of one.
     file.write_all(&text)?;
     file.sync_data()?;
     fs::rename(&new, &path)?;

@@ -18,7 +18,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, 
 
 use beside::BesideRecord;
 
-use super::database::{Fault, StoreError, create, free_name, inspect, quarantine};
+use super::database::{Fault, FileFault, StoreError, create, free_name, inspect, quarantine};
 use crate::core::alerting::AlertsRecord;
 use crate::core::durable::{Changes, Checkpoint, Partial, Readout, Unusable};
 use crate::core::fleet::BudgetsRecord;
@@ -30,8 +30,8 @@ const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records"
 /// A file that could not be used, or of which some records could not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Why, each as a label and a text: once for a file, otherwise for each record.
-    pub faults: Vec<(&'static str, String)>,
+    /// Why: once for a file, otherwise for each record.
+    pub faults: Vec<FileFault>,
     /// Where it is kept as it was.
     pub kept_at: PathBuf,
 }
@@ -86,7 +86,7 @@ impl Store {
 
         let (database, checkpoint, quarantined) = match read_all() {
             Ok((database, Readout { checkpoint, unusable })) => {
-                let faults: Vec<_> = unusable.iter().map(labelled).collect();
+                let faults: Vec<_> = unusable.iter().map(fault).collect();
                 if faults.is_empty() {
                     (database, checkpoint, None)
                 } else {
@@ -131,10 +131,12 @@ impl Store {
     /// contain everything.
     pub fn write(&mut self, mut changes: Changes) -> Result<StoredBytes, redb::Error> {
         let (alerts, budgets) = (changes.alerts.take(), changes.budgets.take());
+        // Taken out, so that after a failure the next write opens the file anew.
         let database = match self.database.take() {
             Some(database) => database,
             None => create(&builder(), &self.path)?,
         };
+
         let bytes = write(&database, changes)?;
         self.database = Some(database);
         self.alerts = alerts.or(self.alerts.take());
@@ -170,8 +172,8 @@ fn builder() -> Builder {
     builder
 }
 
-fn labelled(unusable: &Unusable) -> (&'static str, String) {
-    (unusable.reason(), unusable.to_string())
+fn fault(unusable: &Unusable) -> FileFault {
+    FileFault { reason: unusable.reason(), text: unusable.to_string() }
 }
 
 /// Copies the file under a free name, so that a crash before the next checkpoint costs nothing.
@@ -236,7 +238,7 @@ fn read(database: &Database, ours: &MeshName) -> Result<Readout, Fault> {
 
     let readout = partial.finish();
     let Some(checkpoint) = &readout.checkpoint else {
-        return Err(Fault::Unusable(readout.unusable.iter().map(labelled).collect()));
+        return Err(Fault::Unusable(readout.unusable.iter().map(fault).collect()));
     };
 
     match checkpoint.mesh().filter(|theirs| *theirs != ours) {

@@ -144,7 +144,7 @@ fn an_unusable_file_is_quarantined_and_a_new_one_created() {
         assert!(checkpoint.is_none());
         let Quarantined { faults, kept_at } =
             quarantined.unwrap_or_else(|| panic!("{reason}: in use all the same"));
-        assert!(faults.iter().any(|(label, _)| *label == reason), "{faults:?}");
+        assert!(faults.iter().any(|fault| fault.reason == reason), "{faults:?}");
         assert!(kept_at.starts_with(dir.path()) && kept_at.is_file());
         store.write(changes(2)).unwrap();
         drop(store);
@@ -176,8 +176,8 @@ fn a_record_that_cannot_be_read_costs_its_own_part_and_a_copy_is_quarantined() {
         let damaged = content(&path);
         let Opened { mut store, checkpoint, quarantined, .. } = open(&path);
         let Quarantined { faults, kept_at } = quarantined.unwrap();
-        assert_eq!(faults[0].0, "newer_version");
-        assert!(faults[0].1.contains(&format!("{name:?}")), "{name}: {faults:?}");
+        assert_eq!(faults[0].reason, "newer_version");
+        assert!(faults[0].text.contains(&format!("{name:?}")), "{name}: {faults:?}");
         assert_eq!(content(&kept_at), damaged, "{name}");
         let checkpoint = checkpoint.unwrap_or_else(|| panic!("nothing is left without {name}"));
         let nodes = if name.starts_with("node ") { 1 } else { 2 };
@@ -506,7 +506,7 @@ fn state_and_history_of_the_previous_version_are_read_whole() {
     assert!(checkpoint.is_whole());
     let (generation, at) = (checkpoint.history_generation(), checkpoint.at().unwrap());
     let path = previous(dir.path(), "history.redb");
-    let history = HistoryStore::open(&path, &mesh, default_bounds(), (generation, at)).unwrap();
+    let history = HistoryStore::open(&path, &mesh, default_bounds(), generation, at).unwrap();
     assert_eq!((history.quarantined, history.has_diverged), (None, false));
     let now = Now { wall: at, ..start() };
     let core = Core::restore(mesh, effective(&[]).unwrap(), now, checkpoint);

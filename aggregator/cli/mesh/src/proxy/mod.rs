@@ -125,6 +125,7 @@ async fn connect(
     // Small messages must not wait for larger ones: this link's delay is the one that is set.
     client.set_nodelay(true)?;
     broker.set_nodelay(true)?;
+    // Counted, not a flag: connections that are made after a cut stay.
     let cuts = orders.borrow().cuts;
     let mut cut = orders.clone();
     let (from_client, to_client) = client.into_split();
@@ -168,6 +169,7 @@ impl Way {
         let mut buffer = vec![0; CHUNK_BYTES_MAX];
         loop {
             let rate = self.direction().bytes_per_second;
+            // Chunks of a twentieth of a second: a larger one would pass a slow link as one burst.
             let bytes_max = rate.map_or(CHUNK_BYTES_MAX, chunk_bytes);
             let read = from.read(&mut buffer[..bytes_max]).await?;
             let chunk = Chunk { bytes: buffer[..read].to_vec(), since: Stopwatch::start() };

@@ -43,6 +43,8 @@ impl Aggregator {
             command.arg("--state").arg(file("state"));
             command.arg("--history").arg(file("history"));
         } else {
+            // Without a state file it would confirm nothing, and nodes would hold all that they
+            // sent: such a mesh is to work without surviving a restart.
             command.args(["--set", "confirm.without_state=true"]);
         }
 

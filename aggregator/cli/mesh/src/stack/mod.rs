@@ -68,6 +68,7 @@ impl Stack {
 
         let url = servers.url();
 
+        // Not through the proxy, which stands for the link of nodes alone.
         let aggregator = Aggregator::start(&options, &bin, &url, None)?;
 
         let second = match &options.second_settings {
@@ -84,6 +85,8 @@ impl Stack {
         let stations = station::start_all(&options, &bin, &url)?;
         let mut stack = Self { servers, proxy, aggregator, second, stations };
 
+        // Before the first job: samples before a node is ready
+        // would be lost at its socket, which no ledger counts.
         stack.await_readiness().await?;
 
         if let Some(workload) = &options.workload {
@@ -247,6 +250,8 @@ impl Stack {
                 job.request_end();
             }
         }
+
+        // Waited for only after all were asked, so that they stop at the same time.
         for station in &mut self.stations {
             let Some(job) = &mut station.job else { continue };
             let status = job.wait(WORKLOAD_END_WAIT).await?;

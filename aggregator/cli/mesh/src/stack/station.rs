@@ -112,6 +112,7 @@ impl Station {
     /// # Errors
     /// When the node has none, or has not started yet.
     pub fn udp(&self) -> Result<SocketAddr> {
+        // The node chose a free port, and only its log has it.
         let address = log_field(&self.node_log(), "udp");
         let address =
             address.with_context(|| format!("no UDP address in the log of {}", self.name))?;
@@ -163,6 +164,7 @@ pub(super) fn start_all(options: &StackOptions, bin: &Path, url: &str) -> Result
 /// Ends all nodes, and waits until the aggregator has received their final messages and, within a
 /// bound, every sample that is still held.
 pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Summary> {
+    // All are asked before one is waited for: nodes drain side by side.
     for station in &*stations {
         station.node.request_end();
     }
@@ -182,6 +184,8 @@ pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Sum
 
     let (mut summary, deadline) = (left.await?, Deadline::within(SETTLE_WAIT));
 
+    // The last messages may still be held by the broker when the
+    // node has left: its ledger is settled once they are merged.
     while !every(stations, &summary, |row| row.ledger.is_settled()) && !deadline.has_passed() {
         tokio::time::sleep(POLL).await;
         summary = api.summary().await?;

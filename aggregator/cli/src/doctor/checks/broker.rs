@@ -24,6 +24,7 @@ pub(in super::super) fn check(
         .filter_map(|facts| facts.pages.as_ref().ok())
         .map(|pages| pages.summary.presence.get(&Presence::Up).copied().unwrap_or_default());
 
+    // Both aggregators of a pair see all nodes; one that has just started sees fewer.
     let nodes = up.max().unwrap_or_default();
 
     let mut looked_at: Vec<&str> = Vec::new();
@@ -193,6 +194,8 @@ fn stream(
     };
 
     let more = format!("nats stream edit {name} --max-bytes=SIZE");
+    // A stream that drops its oldest messages when full is full for most of its life; only one that
+    // refuses is about to lose what nodes send.
     if state.refuses_when_full && used(state) > STREAM_USED_MAX {
         let what = format!("{} full; a full stream refuses messages", percent(used(state)));
         return Some(Finding::error(name, what, &format!("{more}, or --discard=old")));

@@ -23,38 +23,54 @@ fn of_node(config: &NodeConfig) -> Vec<Finding> {
         ("otlp.http", config.otlp.http),
         ("otlp.grpc", config.otlp.grpc),
     ];
-    let intake = intake.into_iter().filter_map(|(key, at)| exposed(("node", key), at?, any, mend));
+    let intake = intake.into_iter().filter_map(|(key, at)| exposed("node", key, at?, any, mend));
     let http = &config.http;
-    let lacks = (http.certificate_file.is_none(), http.reader_token_file.is_none());
-    let pages = http.address.and_then(|address| exposed_pages("node", address, lacks));
+    let guards = Guards {
+        has_tls: http.certificate_file.is_some(),
+        has_token: http.reader_token_file.is_some(),
+    };
+    let pages = http.address.and_then(|address| exposed_pages("node", address, guards));
     intake.chain(pages).chain(bus("node", &config.bus)).collect()
 }
 
 fn of_aggregator(config: &AggregatorConfig) -> Vec<Finding> {
     let http = &config.http;
-    let lacks = (http.certificate_file.is_none(), http.reader_token_file.is_none());
-    let address = exposed_pages("aggregator", http.address, lacks);
+    let guards = Guards {
+        has_tls: http.certificate_file.is_some(),
+        has_token: http.reader_token_file.is_some(),
+    };
+    let address = exposed_pages("aggregator", http.address, guards);
     address.into_iter().chain(bus("aggregator", &config.bus)).collect()
 }
 
-/// Pages that lack TLS or a token of readers.
-fn exposed_pages(program: &str, address: SocketAddr, lacks: (bool, bool)) -> Option<Finding> {
-    let (what, mend) = match lacks {
-        (false, false) => return None,
-        (true, true) => (
+/// What keeps strangers from a program's pages.
+#[derive(Clone, Copy)]
+struct Guards {
+    has_tls: bool,
+    /// Whether readers need a token.
+    has_token: bool,
+}
+
+fn exposed_pages(program: &str, address: SocketAddr, guards: Guards) -> Option<Finding> {
+    let (what, mend) = match guards {
+        Guards { has_tls: true, has_token: true } => return None,
+        Guards { has_tls: false, has_token: false } => (
             "reading needs no token, and TLS is off",
             "or http.certificate_file, http.key_file and http.reader_token_file",
         ),
-        (true, false) => {
+        Guards { has_tls: false, has_token: true } => {
             ("tokens are sent without TLS", "or http.certificate_file and http.key_file")
         }
-        (false, true) => ("reading needs no token", "or http.reader_token_file"),
+        Guards { has_tls: true, has_token: false } => {
+            ("reading needs no token", "or http.reader_token_file")
+        }
     };
-    exposed((program, "http.address"), address, what, mend)
+    exposed(program, "http.address", address, what, mend)
 }
 
 fn exposed(
-    (program, key): (&str, &str),
+    program: &str,
+    key: &str,
     address: SocketAddr,
     what: &str,
     mend: &str,

@@ -54,6 +54,7 @@ fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option
             format!("every user may write to the directory of {key} ({directory_mode:04o})"),
             &format!("chmod o-w {}", path.parent().unwrap_or(path).display()),
         ),
+        // Another user put it there, so it is not of the node that this directory is for.
         SocketState::Socket { owner, directory_owner, .. }
             if owner != directory_owner && *directory_owner != 0 && *owner != 0 =>
         {
@@ -121,6 +122,7 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
     let (left, all) = (bytes(free as f64), bytes(total as f64));
     let what = format!("{left} of {all} free for {key}");
     let mend = format!("free some space, or set {key} to a larger disk");
+    // Bytes decide the error: the files of a mesh need some room whatever the size of the disk.
     if free < DISK_FREE_MIN {
         return Some(Finding::error(&place, what, &mend));
     }

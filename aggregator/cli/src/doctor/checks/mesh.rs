@@ -89,6 +89,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
     let unready = readiness.unready.as_deref();
 
     match unready {
+        // The broker first: without it the other causes follow from it.
         _ if summary.broker == "disconnected" => {
             let cause = unready.map_or("", |cause| cause_and_fix(cause).0);
             let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
@@ -189,6 +190,8 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
         return Ok(Vec::new());
     };
 
+    // Offsets are against the broker's clock: if most nodes
+    // are off by much, it is the one that is wrong.
     let is_brokers = known.len() > 1 && off.len() as f64 >= CLOCK_SHARE * known.len() as f64;
     let names: Vec<&str> = off.iter().map(|(node, _)| *node).collect();
     let place = if is_brokers { "broker's machine".to_owned() } else { listed(&names) };

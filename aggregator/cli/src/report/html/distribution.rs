@@ -55,7 +55,7 @@ fn plot(of: &OperationResult, at: usize, words: &str) -> Markup {
     let (least, most) = (of.min.unwrap_or_default() * 1e9, of.max.unwrap_or_default() * 1e9);
     let least = limit.map_or(least, |limit| limit.min(least));
     let most = limit.map_or(most, |limit| limit.max(most));
-    let axis = LogAxis::new(least.max(1e3), most, (LEFT, RIGHT));
+    let axis = LogAxis::new(least.max(1e3), most, LEFT..RIGHT);
     let bars = axis.density(&samples);
     let highest = bars.iter().fold(f64::MIN_POSITIVE, |highest, bar| bar.1.max(highest));
     let y = |share: f64| BOTTOM - (BOTTOM - TOP) * share / highest;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_compare::svg::{LogAxis, label, line, px};
 use plimsoll_schemas::figure::{count, counted};
 
@@ -67,7 +68,7 @@ fn is_complete(column: &Column) -> bool {
 
 /// Where times and latencies are in the picture.
 struct Axes {
-    range: (f64, f64),
+    range: SecondsRange,
     latency: LogAxis,
 }
 
@@ -77,13 +78,14 @@ impl Axes {
         let (lowest, highest) = (over_time.bands.first()?, over_time.bands.last()?);
         let limit = limit.unwrap_or(highest.upper);
         let (low, high) = (lowest.lower.min(limit).max(1e-6), highest.upper.max(limit));
-        let latency = LogAxis::new(low * 1e9, high * 1e9, (BOTTOM, TOP));
-        Some(Self { range: (first.from_seconds, last.to_seconds), latency })
+        let latency = LogAxis::new(low * 1e9, high * 1e9, BOTTOM..TOP);
+        let range = SecondsRange { from: first.from_seconds, to: last.to_seconds };
+        Some(Self { range, latency })
     }
 
     fn x(&self, at: f64) -> f64 {
-        let (from, to) = self.range;
-        LEFT + (at - from) / (to - from).max(f64::MIN_POSITIVE) * (RIGHT - LEFT)
+        let share = (at - self.range.from) / self.range.seconds().max(f64::MIN_POSITIVE);
+        LEFT + share * (RIGHT - LEFT)
     }
 
     fn y(&self, seconds: f64) -> f64 {
@@ -125,6 +127,7 @@ fn plot(
 
         @for (place, (at, words)) in ticks(axes.range, zone, TIME_TICKS).iter().enumerate() {
             @let class = if place % 2 == 1 { "dense" } else { "" };
+            // Words at either end stay within the picture; the tick itself is where its time is.
             @let x = axes.x(*at).clamp(LEFT + 24.0, RIGHT - 24.0);
             (line("axis", (axes.x(*at), BOTTOM), (axes.x(*at), BOTTOM + 12.0)))
             (label(class, (x, BOTTOM + 30.0), "middle", words))

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use plimsoll_compare::history::SecondsRange;
 
 const DAY: i64 = 86_400;
 /// Distances between ticks in seconds.
@@ -27,8 +28,8 @@ const STEPS: [i64; 18] = [
 ];
 
 /// At most this many ticks within a range, each with its words.
-pub(super) fn ticks((from, to): (f64, f64), zone: &TimeZone, most: usize) -> Vec<(f64, String)> {
-    let fits = |step: &&i64| (to - from) / **step as f64 <= most as f64;
+pub(super) fn ticks(range: SecondsRange, zone: &TimeZone, most: usize) -> Vec<(f64, String)> {
+    let fits = |step: &&i64| range.seconds() / **step as f64 <= most as f64;
     let step = *STEPS.iter().find(fits).unwrap_or(&STEPS[STEPS.len() - 1]);
 
     let form = match step {
@@ -39,7 +40,9 @@ pub(super) fn ticks((from, to): (f64, f64), zone: &TimeZone, most: usize) -> Vec
     };
 
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    let (first, last) = (from.ceil() as i64, to.floor() as i64);
+    let (first, last) = (range.from.ceil() as i64, range.to.floor() as i64);
+    // The offset of the first tick for all: a change of summer time within the range moves later
+    // ticks off the round hour, not off their time.
     let offset = zone_seconds(first, zone);
     let begin = (first.saturating_add(offset)).div_euclid(step).saturating_mul(step) - offset;
     let all = (0..).map(|n: i64| begin.saturating_add(n.saturating_mul(step)));
@@ -63,20 +66,20 @@ mod tests {
 
     use super::*;
 
-    fn at(range: (f64, f64), hours: i8) -> Vec<String> {
+    fn at(from: f64, to: f64, hours: i8) -> Vec<String> {
         let zone = TimeZone::fixed(Offset::from_hours(hours).unwrap());
-        ticks(range, &zone, 6).into_iter().map(|(_, words)| words).collect()
+        ticks(SecondsRange { from, to }, &zone, 6).into_iter().map(|(_, words)| words).collect()
     }
 
     #[test]
     fn ticks_are_round_in_the_readers_zone() {
-        assert_eq!(at((0.0, 60.0), 0).first().unwrap(), "00:00:00");
+        assert_eq!(at(0.0, 60.0, 0).first().unwrap(), "00:00:00");
         assert_eq!(
-            at((100.0, 160.0), 0),
+            at(100.0, 160.0, 0),
             ["00:01:40", "00:01:50", "00:02:00", "00:02:10", "00:02:20", "00:02:30", "00:02:40"]
         );
-        assert_eq!(at((0.0, 7_200.0), 1), ["01:00", "01:30", "02:00", "02:30", "03:00"]);
-        assert_eq!(at((0.0, 5.0 * 86_400.0), 2)[0], "Jan 02");
-        assert_eq!(at((1e18, 2e18), 0).len(), 7);
+        assert_eq!(at(0.0, 7_200.0, 1), ["01:00", "01:30", "02:00", "02:30", "03:00"]);
+        assert_eq!(at(0.0, 5.0 * 86_400.0, 2)[0], "Jan 02");
+        assert_eq!(at(1e18, 2e18, 0).len(), 7);
     }
 }

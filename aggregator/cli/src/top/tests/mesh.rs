@@ -6,6 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Size;
 use serde_json::{Value, json};
 
 use crate::top::draw::{Theme, draw};
@@ -115,7 +116,7 @@ pub(super) fn press_key(state: &mut State, key: KeyCode, modifiers: KeyModifiers
 
 /// The frame of 80 columns and 24 lines.
 pub(super) fn text(state: &State) -> String {
-    plain(state, (80, 24)).unwrap()
+    plain(state, Size::new(80, 24)).unwrap()
 }
 
 /// The first words of the rows of a list, from its headings on.

@@ -247,6 +247,8 @@ impl AlertEntry {
             (Pending, Breach) => self.after(hysteresis.fire_after, Firing),
             (Pending, Clear | Uncertain) => Inactive,
             (Firing, Clear) => self.after(self.clear_after(hysteresis), Resolved),
+            // Only clear findings in a row resolve an alert: near its
+            // limit it would otherwise resolve and fire in turns (A25).
             (Firing, Breach | Uncertain) => {
                 self.streak = 0;
                 Firing
@@ -270,6 +272,7 @@ impl AlertEntry {
 
     fn enter(&mut self, now: Wall, to: AlertState) {
         (self.state, self.since) = (to, now);
+        // The breach that made it pending is the first of those that make it fire.
         self.streak = u32::from(to == AlertState::Pending);
         match to {
             AlertState::Firing => {

@@ -37,6 +37,7 @@ fn ends(least: u64, most: u64, limit_ns: u64) -> Vec<u64> {
     };
 
     let all = SCALES.map(round).into_iter();
+    // The finest that people can take in at a glance.
     all.reduce(|finer, coarser| if finer.len() <= BARS_MAX { finer } else { coarser })
         .unwrap_or_default()
 }

@@ -24,6 +24,7 @@ pub(super) fn of_samples(
     window: Window,
     scope: &Scope,
 ) -> AlertContext {
+    // Nodes keep shorter windows than the fleet. All are ranked over the longest that they have.
     let kept = fleet.longest_node_window(budget).min(window);
     let mut completeness = Completeness::default();
     let mut found: Vec<(&NodeName, &Node, Sums)> = Vec::new();
@@ -34,6 +35,7 @@ pub(super) fn of_samples(
         found.push((name, node, windows.sums(at, kept, budget.limit_ns)));
     }
 
+    // An alert about one node names that node, however few of its samples are slow.
     if *scope == Scope::Fleet {
         found.retain(|(_, _, sums)| sums.over > 0);
     }

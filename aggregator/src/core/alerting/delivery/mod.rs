@@ -37,7 +37,7 @@ use alertmanager_alert::AlertmanagerAlert;
 use backoff::RetryState;
 use queue::{GivenUp, Queue};
 use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
-use stats::UndeliverableLog;
+use stats::{UndeliverableLog, UnsentState};
 
 /// Failures after which the receiver cannot have processed the post.
 const NOT_RECEIVED: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
@@ -54,6 +54,15 @@ struct ReceiverState {
     retry: RetryState,
     #[serde(skip)]
     is_on_its_way: bool,
+}
+
+/// The end of alerts, as Alertmanagers are to be sent it.
+#[derive(Clone, Copy)]
+struct ReportedEnd {
+    known_at: Wall,
+    ended_at: Wall,
+    /// If it is another reason than that they resolved.
+    why: Option<AlertEndReason>,
 }
 
 /// What is still to be sent to all receivers.
@@ -92,9 +101,10 @@ impl Deliveries {
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
 
         for (name, state) in gone {
-            state.queue.drain().for_each(|(notification, why)| {
-                let alert = (&notification.key, notification.state);
-                self.undeliverable.push(now, &name, (why, None), alert);
+            state.queue.drain().for_each(|GivenUp { notification, reason }| {
+                let Notification { key, state, .. } = &*notification;
+                let unsent = UnsentState { key, state: *state, reason, cause: None };
+                self.undeliverable.push(now, &name, unsent);
             });
         }
 
@@ -102,6 +112,7 @@ impl Deliveries {
             self.states.entry(receiver.name.to_string()).or_default();
         }
         self.receivers = receivers;
+        // An Alertmanager that is configured later is sent anew what fires then.
         if !self.has_alertmanagers() {
             self.reported_alerts.clear();
         }
@@ -154,7 +165,7 @@ impl Deliveries {
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            let ReceiverState { queue, tally, failure, .. } = state;
+            let ReceiverState { queue, tally, .. } = state;
 
             // A receiver that was notified is sent the end, regardless of the rule's present
             // severity and routes.
@@ -165,8 +176,7 @@ impl Deliveries {
                 queue.end_unsent(&notification.key, tally);
             } else if is_meant && (!is_acknowledged || acknowledged) {
                 let no_room = queue.push(&shared, known_at, tally);
-                let counted = (&mut self.undeliverable, tally, failure.as_deref());
-                give_up(counted, receiver, known_at, no_room);
+                state.give_up(&mut self.undeliverable, receiver, known_at, no_room);
             }
         }
     }
@@ -181,7 +191,8 @@ impl Deliveries {
         let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
         let others: Vec<_> = others.cloned().collect();
         let ended_at = texts::wall(notification.at_seconds);
-        self.end_reported((known_at, ended_at), notification.ended, others);
+        let end = ReportedEnd { known_at, ended_at, why: notification.ended };
+        self.end_reported(end, others);
 
         if fires {
             let reported = ReportedAlert {
@@ -199,15 +210,11 @@ impl Deliveries {
     pub(crate) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
         let others = self.reported_alerts.keys().filter(|(key, _)| !fires(key));
         let others: Vec<_> = others.cloned().collect();
-        self.end_reported((now, now), None, others);
+        self.end_reported(ReportedEnd { known_at: now, ended_at: now, why: None }, others);
     }
 
-    fn end_reported(
-        &mut self,
-        (known_at, ended_at): (Wall, Wall),
-        why: Option<AlertEndReason>,
-        ending: Vec<LabelledAlert>,
-    ) {
+    fn end_reported(&mut self, end: ReportedEnd, ending: Vec<LabelledAlert>) {
+        let ReportedEnd { known_at, ended_at, why } = end;
         for labelled in ending {
             let before = self.reported_alerts.get(&labelled).filter(|of| of.ended_at.is_none());
             let Some(before) = before.map(|before| (**before).clone()) else { continue };
@@ -233,9 +240,13 @@ impl Deliveries {
                 state.resend.on_move(&labelled, &reported, &mut state.tally);
             } else {
                 state.tally.count_undeliverable("no_room");
-                let dropped = (&labelled.0, AlertState::Firing);
-                let why = ("no_room", state.failure.as_deref());
-                self.undeliverable.push(reported.known_at, &receiver.name, why, dropped);
+                let dropped = UnsentState {
+                    key: &labelled.0,
+                    state: AlertState::Firing,
+                    reason: "no_room",
+                    cause: state.failure.as_deref(),
+                };
+                self.undeliverable.push(reported.known_at, &receiver.name, dropped);
             }
         }
 
@@ -265,14 +276,15 @@ impl Deliveries {
 
             let body = match receiver.kind {
                 ReceiverKind::Alertmanager { resend_every } => {
-                    let how = (receiver, resend_every);
-                    state.resend.next(now, how, &self.reported_alerts).map(Body::Alerts)
+                    let reported = &self.reported_alerts;
+                    state.resend.next(now, receiver, resend_every, reported).map(Body::Alerts)
                 }
                 ReceiverKind::Webhook { .. } => {
+                    // Before the next one is chosen, so that one
+                    // which is too old takes no other's turn.
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
-                        let cause = state.failure.as_deref();
-                        let counted = (&mut self.undeliverable, &mut state.tally, cause);
-                        give_up(counted, receiver, now.wall, Some(given_up));
+                        let log = &mut self.undeliverable;
+                        state.give_up(log, receiver, now.wall, Some(given_up));
                     }
                     let next = state.queue.next(now.mono);
                     next.map(|notification| Body::Notification(Box::new((*notification).clone())))
@@ -315,6 +327,7 @@ impl Deliveries {
                 first_known = state.resend.on_taken(&self.reported_alerts, &mut state.tally);
                 first_known.extend(state.queue.on_taken(&mut state.tally));
             }
+            // A receiver that refuses works: what waits for it does not wait for this one (A28).
             Answer::Refused(_) => {
                 state.retry.on_answer();
                 state.resend.on_refused();
@@ -327,8 +340,7 @@ impl Deliveries {
             }
         }
 
-        let counted = (&mut self.undeliverable, &mut state.tally, state.failure.as_deref());
-        give_up(counted, receiver, now.wall, given_up);
+        state.give_up(&mut self.undeliverable, receiver, now.wall, given_up);
         self.let_go(now.wall);
         first_known.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
@@ -356,8 +368,13 @@ impl Deliveries {
                 let Some(state) = states.get_mut(*name) else { continue };
                 if state.resend.misses(key) {
                     state.tally.count_undeliverable("too_old");
-                    let why = ("too_old", state.failure.as_deref());
-                    undeliverable.push(now, name, why, (&key.0, AlertState::Resolved));
+                    let unsent = UnsentState {
+                        key: &key.0,
+                        state: AlertState::Resolved,
+                        reason: "too_old",
+                        cause: state.failure.as_deref(),
+                    };
+                    undeliverable.push(now, name, unsent);
                 }
                 state.resend.evict(key);
             }
@@ -430,16 +447,21 @@ impl Deliveries {
     }
 }
 
-fn give_up(
-    (undeliverable, tally, cause): (&mut UndeliverableLog, &mut ReceiverCounts, Option<&str>),
-    receiver: &Receiver,
-    now: Wall,
-    given_up: Option<GivenUp>,
-) {
-    let Some((notification, reason)) = given_up else { return };
-    tally.count_undeliverable(reason);
-    let alert = (&notification.key, notification.state);
-    undeliverable.push(now, &receiver.name, (reason, cause), alert);
+impl ReceiverState {
+    /// Counts and logs what the receiver will not be sent, if it is anything.
+    fn give_up(
+        &mut self,
+        log: &mut UndeliverableLog,
+        receiver: &Receiver,
+        now: Wall,
+        given_up: Option<GivenUp>,
+    ) {
+        let Some(GivenUp { notification, reason }) = given_up else { return };
+        self.tally.count_undeliverable(reason);
+        let Notification { key, state, .. } = &*notification;
+        let unsent = UnsentState { key, state: *state, reason, cause: self.failure.as_deref() };
+        log.push(now, &receiver.name, unsent);
+    }
 }
 
 #[cfg(test)]

@@ -36,8 +36,11 @@ struct Waiting {
     next_at: Mono,
 }
 
-/// An undeliverable notification, and the reason.
-pub(super) type GivenUp = (Arc<Notification>, &'static str);
+/// An undeliverable notification.
+pub(super) struct GivenUp {
+    pub(super) notification: Arc<Notification>,
+    pub(super) reason: &'static str,
+}
 
 /// What waits for one webhook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -124,7 +127,7 @@ impl Queue {
 
         self.add(notification, known_at);
         let pushed_out = if ends { None } else { self.make_room() };
-        pushed_out.map(|notification| (notification, "queue_full"))
+        pushed_out.map(|notification| GivenUp { notification, reason: "queue_full" })
     }
 
     /// An alert has ended whose end the receiver is not to be sent.
@@ -171,6 +174,8 @@ impl Queue {
         if news.clone().count() <= NOTIFICATIONS_WAITING_MAX {
             return None;
         }
+        // What is on its way may have been received: without its
+        // token the answer would be taken for another one's.
         let goes = news.filter(|of| !self.is_on_its_way(of));
         let first = goes.min_by_key(|of| (of.notification.key.scope == Scope::Fleet, of.token))?;
         let (key, token) = (first.notification.key.clone(), first.token);
@@ -203,7 +208,8 @@ impl Queue {
                     if waiting.owed {
                         notified.remove(key);
                     }
-                    given_up.push((waiting.notification.clone(), "too_old"));
+                    let notification = waiting.notification.clone();
+                    given_up.push(GivenUp { notification, reason: "too_old" });
                 }
 
                 !is_old
@@ -221,8 +227,11 @@ impl Queue {
         let due = first.filter(|waiting| waiting.next_at <= now);
         let next = due.min_by_key(|waiting| {
             let is_of_node = waiting.notification.key.scope != Scope::Fleet;
+            // Owed ends are retried for long, so they come last; what has failed comes after what
+            // was not tried, and one alert that a receiver cannot take holds up no other.
             (waiting.owed, waiting.attempts, is_of_node, waiting.token)
         })?;
+        // By its token, since newer changes of the alert may be queued before the answer.
         self.on_its_way = Some((next.notification.key.clone(), next.token));
         Some(next.notification.clone())
     }
@@ -238,6 +247,7 @@ impl Queue {
         tally.count("delivered");
         let key = &waiting.notification.key;
         match waiting.notification.state {
+            // If the alert has ended meanwhile and its end does not wait, nothing is owed.
             AlertState::Firing if !waiting.over || self.waiting.contains_key(key) => {
                 self.mark_notified(key);
             }
@@ -276,18 +286,19 @@ impl Queue {
         if waiting.owed || waiting.attempts >= ATTEMPTS_MAX {
             return self.give_up(now, waiting, "attempts");
         }
+        // In front of what came after it: the changes of one alert are sent in order.
         self.waiting.entry(key).or_default().insert(0, waiting);
         None
     }
 
     /// Returns a notification as undeliverable, unless it is an owed end: that one is retried
     /// slowly.
-    fn give_up(&mut self, now: Now, waiting: Waiting, why: &'static str) -> Option<GivenUp> {
+    fn give_up(&mut self, now: Now, waiting: Waiting, reason: &'static str) -> Option<GivenUp> {
         let key = &waiting.notification.key;
         let ends = waiting.notification.state == AlertState::Resolved;
         // What came after it takes its place.
         if !ends || !self.notified.contains(key) || self.waiting.contains_key(key) {
-            return Some((waiting.notification, why));
+            return Some(GivenUp { notification: waiting.notification, reason });
         }
         let next_at = now.mono.plus(OWED_RETRY_EVERY);
         let owed = Waiting { owed: true, next_at, ..waiting };
@@ -297,7 +308,8 @@ impl Queue {
 
     /// Everything that waits; it is undeliverable, since its receiver was removed.
     pub(super) fn drain(self) -> impl Iterator<Item = GivenUp> {
-        self.waiting.into_values().flatten().map(|waiting| (waiting.notification, "removed"))
+        let waiting = self.waiting.into_values().flatten();
+        waiting.map(|of| GivenUp { notification: of.notification, reason: "removed" })
     }
 
     /// Whether there is nothing but what is tried slowly.

@@ -85,6 +85,7 @@ impl Resend {
         tally: &mut ReceiverCounts,
     ) {
         let state =
+            // Of an alert that it did not know, no earlier state is superseded.
             self.states.entry(key.clone()).or_insert(PostedState { firing: false, present: 1 });
         if state.present == 0 {
             tally.count("superseded");
@@ -92,6 +93,7 @@ impl Resend {
         state.present = 0;
         if reported.silenced && !(reported.ended_at.is_some() && state.firing) {
             tally.count("suppressed");
+            // As if it had been sent, so that nothing waits for it.
             state.present = END_POSTS;
         } else {
             self.urgent.insert(key.clone());
@@ -133,7 +135,8 @@ impl Resend {
     pub(super) fn next(
         &mut self,
         now: Now,
-        (receiver, resend_every): (&Receiver, Duration),
+        receiver: &Receiver,
+        resend_every: Duration,
         reported_alerts: &ReportedAlerts,
     ) -> Option<Vec<u8>> {
         if self.round.is_none() && now.mono >= self.next_at {
@@ -141,11 +144,15 @@ impl Resend {
         }
         let mut keys = self.of_round(receiver, reported_alerts);
 
+        // A round brings all alerts, those that have changed
+        // among them. In between only the latter are sent.
         if keys.is_empty() {
             self.end_round();
             keys = self.of_urgent(receiver, reported_alerts);
         }
 
+        // What is left of the urgent ones is not meant for it
+        // any more, and would make it due at once for ever.
         if keys.is_empty() {
             self.urgent.clear();
             return None;
@@ -237,6 +244,7 @@ impl Resend {
         if let Some(round) = &mut self.round {
             round.after = posted.last().map(|(key, _)| key.clone());
         }
+        // A post with room for more was the last one of its round.
         if posted.len() < ALERTS_A_POST_MAX {
             self.end_round();
         }

@@ -32,6 +32,17 @@ pub struct Undeliverable {
     pub state: AlertState,
 }
 
+/// The state of an alert that a receiver will not be sent.
+#[derive(Clone, Copy)]
+pub(super) struct UnsentState<'a> {
+    pub(super) key: &'a AlertKey,
+    pub(super) state: AlertState,
+    /// See [`Undeliverable`].
+    pub(super) reason: &'static str,
+    /// Why the receiver's latest post was not taken, if it was not.
+    pub(super) cause: Option<&'a str>,
+}
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct UndeliverableLog {
     /// The newest, oldest first.
@@ -42,20 +53,14 @@ pub(super) struct UndeliverableLog {
 }
 
 impl UndeliverableLog {
-    pub(super) fn push(
-        &mut self,
-        now: Wall,
-        receiver: &str,
-        (reason, cause): (&'static str, Option<&str>),
-        (key, state): (&AlertKey, AlertState),
-    ) {
+    pub(super) fn push(&mut self, now: Wall, receiver: &str, unsent: UnsentState<'_>) {
         let entry = Undeliverable {
             receiver: receiver.to_owned(),
-            reason: reason.into(),
-            cause: cause.unwrap_or_default().to_owned(),
+            reason: unsent.reason.into(),
+            cause: unsent.cause.unwrap_or_default().to_owned(),
             at_seconds: seconds(now.0),
-            key: key.clone(),
-            state,
+            key: unsent.key.clone(),
+            state: unsent.state,
         };
         for undeliverable in [&mut self.kept, &mut self.unreported] {
             undeliverable.push_back(entry.clone());

@@ -102,6 +102,7 @@ impl<T: Queued> Queue<T> {
         self.due.insert((is_of_node(&what), token));
         self.waiting.insert(token, Waiting { what, sent: None });
         let is_full = self.waiting.len() > NOTIFICATIONS_MAX;
+        // After it was added: what is worth the least goes, and that may be the new one.
         let goes = self.by_worth.first().filter(|_| is_full).map(|(.., token)| *token);
         goes.is_some_and(|token| self.remove(token))
     }
@@ -117,6 +118,7 @@ impl<T: Queued> Queue<T> {
         }
         let (_, token) = self.due.pop_first()?;
         let of = self.waiting.get_mut(&token)?;
+        // Counted as sent at once: without an acknowledgement it is due again by itself.
         self.sent.insert((now.plus(ACK_WAIT), token));
         let again = of.sent.replace(now).is_some();
         Some((token, of.what.clone(), again))

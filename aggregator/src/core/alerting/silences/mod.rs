@@ -168,13 +168,16 @@ impl Silences {
     pub fn acknowledge(
         &mut self,
         now: Wall,
-        (key, state): (AlertKey, AlertState),
+        key: AlertKey,
+        state: AlertState,
         of: Acknowledgement,
     ) -> Result<(), CommandError> {
         if !matches!(state, AlertState::Firing | AlertState::Pending) {
             return Err(CommandError::NotActive { key: Box::new(key), state });
         }
         check(now, &of.by, &of.comment, now, of.until)?;
+        // Another acknowledgement of the same alert takes the place
+        // of the first, so it fits even where all are in use.
         let is_new = !self.acknowledged.contains_key(&key);
         if is_new && self.acknowledged.len() >= ACKNOWLEDGEMENTS_MAX {
             return Err(CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX });
@@ -274,6 +277,8 @@ impl Silences {
                 severity => due.push((key.clone(), severity.is_some())),
             }
         }
+
+        // Also of alerts that are over by now: their marks would stay for good.
         for (key, _) in &due {
             self.withheld.remove(key);
             self.again.remove(key);
@@ -298,6 +303,7 @@ impl Silences {
             return Some("acknowledged");
         }
         let silenced = self.holding(at, key, severity).next().map(|_| "silenced");
+        // Only alerts about single nodes: receivers are sent the fleet's instead (A165).
         let is_grouped = key.scope != Scope::Fleet && self.grouped.contains(&key.rule);
         silenced.or(is_grouped.then_some("grouped"))
     }

@@ -43,6 +43,7 @@ impl Silences {
         let before = self.revision;
         let here = |time: Wall| moved(time, shared.at, now);
 
+        // Ends first: a report may hold a silence that it also ends.
         for (origin, until) in shared.ended {
             let until = here(until);
             if now < until && until.since(now) <= SILENCE_MAX {
@@ -58,6 +59,7 @@ impl Silences {
         for (origin, silence) in shared.silences {
             let (from, until) = (here(silence.from), here(silence.until));
             let silence = Silence { from, until, ..silence };
+            // One that ended here is in reports of others until they have read of it.
             if !self.ended.contains_key(&origin) && self.id_of(&origin).is_none() {
                 self.take_over(now, origin, silence);
             }

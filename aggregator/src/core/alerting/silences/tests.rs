@@ -62,7 +62,7 @@ fn got(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
                 }
                 End(id) => assert!(silences.end(*id)),
                 Acknowledge(until) => silences
-                    .acknowledge(at(second), (key("n1"), state), acknowledgement(*until))
+                    .acknowledge(at(second), key("n1"), state, acknowledgement(*until))
                     .unwrap(),
                 Unacknowledge => assert!(silences.unacknowledge(&key("n1"))),
             }
@@ -176,8 +176,7 @@ fn what_cannot_hold_is_refused_with_the_fix() {
     assert_eq!(of(|s| s.from = at(0).plus(SILENCE_MAX * 2)), CommandError::Over);
     let long = of(|s| s.comment = "x".repeat(COMMENT_BYTES_MAX + 1));
     assert_eq!(long.to_string(), "comment has 513 bytes, more than 512; shorten it");
-    let resolved = (key("n1"), Resolved);
-    let error = silences.acknowledge(at(1), resolved, acknowledgement(20)).unwrap_err();
+    let error = silences.acknowledge(at(1), key("n1"), Resolved, acknowledgement(20)).unwrap_err();
     assert!(error.to_string().contains("epoch_hook (node n1, epoch_hook) is resolved"), "{error}");
 }
 
@@ -196,14 +195,14 @@ fn both_are_bounded_and_make_room_when_they_end() {
     assert_eq!(one_more(&mut silences, 5).unwrap().id, SILENCES_MAX as u64 + 1);
     assert_eq!(silences.rows().len(), 1);
     for node in 0..ACKNOWLEDGEMENTS_MAX {
-        let active = (key(&format!("n{node}")), Firing);
-        silences.acknowledge(at(0), active, acknowledgement(9)).unwrap();
+        let active = key(&format!("n{node}"));
+        silences.acknowledge(at(0), active, Firing, acknowledgement(9)).unwrap();
     }
     let full = CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX };
-    let one_more = (key("m"), Firing);
-    assert_eq!(silences.acknowledge(at(0), one_more, acknowledgement(9)), Err(full));
-    let again = (key("n1"), Firing);
-    assert_eq!(silences.acknowledge(at(0), again, acknowledgement(10)), Ok(()), "it is not new");
+    let one_more = silences.acknowledge(at(0), key("m"), Firing, acknowledgement(9));
+    assert_eq!(one_more, Err(full));
+    let again = silences.acknowledge(at(0), key("n1"), Firing, acknowledgement(10));
+    assert_eq!(again, Ok(()), "it is not new");
 }
 
 #[test]
@@ -215,7 +214,7 @@ fn what_receivers_did_not_get_is_counted_by_reason() {
     };
     assert!(moves(&mut silences, "a", FIRED).silenced);
     assert!(moves(&mut silences, "a", ENDED).silenced);
-    silences.acknowledge(at(1), (key("b"), Pending), acknowledgement(9)).unwrap();
+    silences.acknowledge(at(1), key("b"), Pending, acknowledgement(9)).unwrap();
     let of = moves(&mut silences, "b", FIRED);
     assert_eq!(of, Suppression { silenced: true, acknowledged_by: Some("bob".to_owned()) });
     let counts: Vec<_> = silences.suppressed.iter().map(|(why, n)| (why.as_ref(), *n)).collect();

@@ -56,6 +56,13 @@ pub struct SealedReport {
     payload: Vec<u8>,
 }
 
+/// The next report for the broker.
+#[derive(Debug)]
+pub struct UnsentReport {
+    pub seq: u64,
+    pub payload: Bytes,
+}
+
 /// The newest report of a partition that the broker has, of any process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestReport {
@@ -173,6 +180,8 @@ impl Shard {
         }
 
         if let Some(NewestReport { incarnation, seq, totals, read }) = newest {
+            // What the broker has counts, except where the stored state
+            // is further: its newest reports are still to be sent.
             if incarnation != shard.incarnation || seq >= shard.seq {
                 shard.reported = by_lane(read);
             }
@@ -224,6 +233,8 @@ impl Shard {
     /// become too large with it, that is sealed before.
     pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot) {
         let more = merged.samples.iter().map(|of| OpenReport::cost(&of.latency)).sum::<usize>();
+        // What is added up is an upper bound. To measure takes the encoding of all samples, so it
+        // is done only when that bound is reached.
         if self.open.bytes() + more > SHARD_REPORT_BYTES {
             self.open.measure();
         }
@@ -240,6 +251,8 @@ impl Shard {
         let report = ShardReport { read: self.read.values().cloned().collect(), slots };
         self.totals.recorded = self.totals.recorded.saturating_add(report.samples());
 
+        // As in a node's ledger what is lost was recorded,
+        // or the difference would be missing above.
         for (reason, n) in lost {
             self.totals.recorded = self.totals.recorded.saturating_add(n);
             let sum = self.totals.lost.entry(reason).or_default();
@@ -273,6 +286,7 @@ impl Shard {
         if self.is_full() {
             return;
         }
+        // A clock that was set back would put off the next report, and the shard would seem silent.
         let is_back = now < self.opened_at;
         if is_back || now.since(self.opened_at) >= SHARD_INTERVAL {
             self.seal(now);
@@ -291,10 +305,10 @@ impl Shard {
             || self.sealed_bytes >= SHARD_UNCONFIRMED_BYTES_MAX
     }
 
-    /// The oldest report that the broker has not taken: its number and bytes.
-    pub fn next_to_send(&self) -> Option<(u64, Bytes)> {
+    /// The oldest report that the broker has not taken.
+    pub fn next_to_send(&self) -> Option<UnsentReport> {
         let next = self.sealed.iter().find(|report| report.seq > self.sent)?;
-        Some((next.seq, Bytes::copy_from_slice(&next.payload)))
+        Some(UnsentReport { seq: next.seq, payload: Bytes::copy_from_slice(&next.payload) })
     }
 
     /// Whether the broker lacks a report.
@@ -322,6 +336,7 @@ impl Shard {
             return;
         };
         while let Some(oldest) = self.sealed.front() {
+            // What was not sent cannot be stored above: that confirmation is about something else.
             if oldest.seq > self.sent || !confirmed.covers(Seq(oldest.seq)) {
                 return;
             }
@@ -345,6 +360,8 @@ impl Shard {
 
     /// What a checkpoint stores, after what was open is sealed.
     pub fn stored(&mut self, now: Wall) -> StoredShard {
+        // The stored positions include what is open. Left out of a report, it would be read as
+        // reported after a restart and be in none.
         if !self.open.is_empty() {
             self.seal(now);
         }

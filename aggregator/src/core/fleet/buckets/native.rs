@@ -49,7 +49,7 @@ impl Native {
             if index == 0 {
                 native.zero_count = n;
             } else {
-                add(&mut native.buckets, FINEST[index.min(layout::LEN - 1)], n);
+                native.add(FINEST[index.min(layout::LEN - 1)], n);
             }
         }
         while native.buckets.len() > NATIVE_BUCKETS_MAX && native.schema > SCHEMA_MIN {
@@ -64,7 +64,15 @@ impl Native {
         self.schema -= 1;
         let finer = std::mem::take(&mut self.buckets);
         // Bucket i holds what the finer ones 2 i - 1 and 2 i held.
-        finer.into_iter().for_each(|(index, n)| add(&mut self.buckets, (index + 1) >> 1, n));
+        finer.into_iter().for_each(|(index, n)| self.add((index + 1) >> 1, n));
+    }
+
+    /// Adds to the last bucket in use, or to a new one behind it.
+    fn add(&mut self, index: i32, n: u64) {
+        match self.buckets.last_mut() {
+            Some((last, sum)) if *last == index => *sum = sum.saturating_add(n),
+            _ => self.buckets.push((index, n)),
+        }
     }
 
     /// Up to where samples count as zero, in seconds.
@@ -92,13 +100,6 @@ impl Native {
             let n = i64::try_from(*n).unwrap_or(i64::MAX);
             n - std::mem::replace(&mut before, n)
         })
-    }
-}
-
-fn add(buckets: &mut Vec<(i32, u64)>, index: i32, n: u64) {
-    match buckets.last_mut() {
-        Some((last, sum)) if *last == index => *sum = sum.saturating_add(n),
-        _ => buckets.push((index, n)),
     }
 }
 

@@ -165,6 +165,7 @@ impl IncarnationEntry {
             self.reported_until = self.reported_until.max(until);
         }
 
+        // Totals only grow, so those of the highest number are the latest, whatever arrived last.
         if header.seq > self.newest {
             self.newest = header.seq;
             self.totals = header.totals.clone();
@@ -172,6 +173,8 @@ impl IncarnationEntry {
 
         if header.seq < self.oldest {
             self.oldest = header.seq;
+            // Its totals include its own samples. The rest was recorded before
+            // it, in messages that this aggregator may never have read.
             let gone = samples.saturating_add(header.totals.lost_sum());
             self.unread = header.totals.recorded.saturating_sub(gone);
         }
@@ -216,6 +219,8 @@ impl IncarnationEntry {
     pub(super) fn on_report(&mut self, seq: Seq, bus: &Bus) {
         self.reported = self.reported.max(bus.recorded);
         self.reported_own = self.reported_own.max(bus.recorded_own);
+        // A spool may fail and work again, so the report with the
+        // highest number holds and not the one that arrived last.
         if self.spooled.is_none_or(|(newest, _)| seq > newest) {
             self.spooled = bus.spooled.map(|spooled| (seq, spooled)).or(self.spooled);
         }

@@ -54,6 +54,8 @@ impl Incarnations {
             *begun += 1;
             IncarnationEntry::new(*begun)
         });
+        // Rule 1: one that was delayed takes its place
+        // before the newest, as if it had come in time.
         if let Some(newest) = newest.filter(|newest| is_new && *newest > incarnation) {
             self.put_last(newest);
         }
@@ -78,14 +80,17 @@ impl Incarnations {
             return false;
         };
 
+        // An older number proves nothing: a spool or another lane may have delayed it.
         let continues =
             header.seq == entry.newest && !entry.left_in_order && entry.successor.is_none();
 
+        // The newest sends as well, so nothing speaks against it any more.
         if newest == header.incarnation {
             self.sent_on = None;
             return false;
         }
 
+        // By its name it started later, so one message is enough (rule 4).
         if !continues || header.incarnation > newest {
             return continues;
         }
@@ -132,6 +137,8 @@ impl Incarnations {
         if before < order {
             return;
         }
+        // All from the later one on move behind the earlier one in the
+        // order that they had, so that only these two change places.
         let not_before =
             self.by_name.iter().filter(|(name, entry)| **name != earlier && entry.order >= order);
         let mut after: Vec<_> = not_before.map(|(name, entry)| (entry.order, *name)).collect();
@@ -215,6 +222,7 @@ impl Incarnations {
         let steady = self.steady();
         let others = self.by_name.iter().filter(|(name, _)| Some(**name) != steady);
         let oldest = others.min_by_key(|(_, entry)| entry.order).map(|(name, _)| *name)?;
+        // While it is still among them: the next one is found by its order.
         let next_began = self.began_after(oldest);
         self.by_name.remove(&oldest).map(|entry| (oldest, entry, next_began))
     }

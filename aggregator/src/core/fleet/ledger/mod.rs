@@ -71,6 +71,7 @@ pub struct LedgerEntry {
 impl LedgerEntry {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
     pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
+        // Before an entry is made: one that starts anew would merge again all that was folded.
         if self.is_past(header.incarnation) {
             return Decision::Evicted;
         }
@@ -83,6 +84,7 @@ impl LedgerEntry {
         }
 
         entry.book(header, samples);
+        // The order first: what follows asks which incarnation is the newest.
         self.incarnations.put_in_order(header);
         self.incarnations.reopen_newest();
         self.detect_overlap(header);
@@ -155,6 +157,8 @@ impl LedgerEntry {
         if name == incarnation || !is_known || self.is_past(name) {
             return;
         }
+        // If nothing of it arrived, this makes an entry: its samples
+        // are lost by name and not missing without a reason (A48).
         self.incarnations.entry_of(name).on_noted(recorded);
         self.incarnations.put_before(name, incarnation);
         self.fold_the_oldest();
@@ -182,6 +186,7 @@ impl LedgerEntry {
     pub fn on_expired(&mut self) {
         let newest = self.incarnations.newest().map(|(name, _)| name);
         let Some(entry) = newest.and_then(|name| self.incarnations.get_mut(name)) else { return };
+        // What a spool holds may still be sent by a successor, however late.
         if entry.is_unspooled() && !entry.left_in_order {
             entry.close(None);
         }
@@ -324,7 +329,7 @@ impl LedgerEntry {
         self.incarnations.order(incarnation)
     }
 
-    /// Whether the newest incarnation has ended in good order.
+    /// Whether the newest incarnation has ended in order.
     pub fn has_left(&self) -> bool {
         self.incarnations.has_left()
     }

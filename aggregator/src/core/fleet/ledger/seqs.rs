@@ -20,6 +20,8 @@ impl Seqs {
         if below.is_some_and(|(_, last)| last >= seq) {
             return false;
         }
+        // A number that continues a span makes it longer: a node whose
+        // messages come in order has one span, however long it runs.
         let first = match below {
             Some((first, last)) if last + 1 == seq => first,
             _ => seq,
@@ -90,6 +92,7 @@ impl TryFrom<Vec<(u64, u64)>> for Seqs {
     type Error = &'static str;
 
     fn try_from(spans: Vec<(u64, u64)>) -> Result<Self, Self::Error> {
+        // A record may be damaged, and with spans that overlap a number could be merged twice.
         let forward = spans.iter().all(|(first, last)| first <= last);
         let apart =
             spans.windows(2).all(|pair| pair[0].1.checked_add(1).is_some_and(|n| n < pair[1].0));

@@ -27,6 +27,8 @@ impl ClockOffset {
     /// Takes what one message shows.
     pub(super) fn see(&mut self, skew: Skew) {
         let span = skew.at.0 / (nanos(CLOCK_OFFSET_WITHIN) / 2);
+        // Two halves of the time in place of all readings: the fastest
+        // message of at least one half is known, without a list.
         if span != self.span {
             let before = if span == self.span + 1 { self.present } else { None };
             *self = Self { span, present: None, before, latest: self.latest };

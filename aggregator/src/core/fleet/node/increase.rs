@@ -41,6 +41,7 @@ impl Increase {
             *self = Self { newest: number, ..Self::default() };
         }
         let passed = number.saturating_sub(self.newest).min(ALL);
+        // The slots in between still hold amounts of a round ago.
         (0..passed).for_each(|n| self.slots[place(number - n)] = 0.0);
         self.newest = self.newest.max(number);
         let slot = &mut self.slots[place(self.newest)];

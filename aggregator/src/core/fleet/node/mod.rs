@@ -47,7 +47,7 @@ use super::operations::Operations;
 use super::window::{Phase, Windows};
 use crate::core::ingest::{EventTime, Skew, Timeliness};
 use clock_offset::ClockOffset;
-use metrics::Count;
+use metrics::{Count, LedgerCounts};
 use readings::Taken;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub struct Node {
     /// The same as rules and pages have it.
     clock: ClockOffset,
     pub operations: Operations,
-    /// Operations that its jobs have ended in good order, and when; what they bring later begins
+    /// Operations that its jobs have ended normally, and when; what they bring later begins
     /// them again.
     ended: Arc<BTreeMap<Operation, Wall>>,
     /// Sums of what its jobs added to their counters. A record of an earlier version has what was
@@ -110,6 +110,7 @@ impl Node {
     /// was known before, while others were seen: `crowded_as_of` is when any of them last was.
     pub fn may_be_hidden(&self, now: Wall, crowded_as_of: Option<Wall>) -> bool {
         let silence = |at: Wall| at.since(self.last_seen);
+        // The shortest of these times: asked each second, nearly all nodes are done here.
         if silence(now) < NODE_HIDE_CROWDED_AFTER {
             return false;
         }
@@ -152,6 +153,7 @@ impl Node {
         self.last_seen = self.last_seen.max(time.seen.unwrap_or(taken));
         self.hidden = false;
         self.see_clock(time.skew);
+        // Before samples are added, which would roll over at once what waits for the node's phase.
         self.operations.expire(time.judged_up_to, Phase::of(name));
         (taken, timeliness)
     }
@@ -198,6 +200,7 @@ impl Node {
     pub fn take_numbers(&mut self, from: MessageKey, latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
+            // Whatever is subtracted has its place here too, so that `lowered` is bounded with it.
             let Some(sum) =
                 bounded_entry(Arc::make_mut(&mut self.counters), series, NODE_SERIES_MAX)
             else {
@@ -265,13 +268,14 @@ impl Node {
             *of = at.max(*of);
         }
         while self.ended.len() > ENDED_MAX {
+            // Of several the first by name: the order of arrival must decide nothing.
             let oldest = self.ended.iter().min_by_key(|(name, at)| (**at, *name));
             let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
             Arc::make_mut(&mut self.ended).remove(&oldest);
         }
     }
 
-    /// Whether the jobs of an operation have ended in good order, and it has no later samples.
+    /// Whether the jobs of an operation have ended normally, and it has no later samples.
     pub fn has_ended(&self, operation: &Operation) -> bool {
         let newest = self.operations.get(operation).map(Windows::newest).unwrap_or_default();
         self.ended.get(operation).is_some_and(|at| *at >= newest)
@@ -279,12 +283,14 @@ impl Node {
 
     /// Updates what rules watch of counts, after a message of this incarnation was merged.
     pub fn observe_counts(&mut self, incarnation: Incarnation) {
-        let ledger = [
-            (Count::DuplicateNames, self.account.conflicts()),
-            (Count::SamplesLost, self.account.lost_of_jobs()),
-            (Count::Unaccounted, self.account.unaccounted().saturating_add(self.account.surplus())),
-            (Count::CrashedRuns, self.account.crashes()),
-        ];
+        let ledger = LedgerCounts {
+            duplicate_names: self.account.conflicts(),
+            samples_lost: self.account.lost_of_jobs(),
+            unaccounted: self.account.unaccounted().saturating_add(self.account.surplus()),
+            crashed_runs: self.account.crashes(),
+        };
+        // Without a report its counters are unknown and not 0,
+        // from where its first report would be an increase.
         let bus = self.bus.is_known().then_some(&*self.bus.value);
         self.metrics.observe_counts(self.last_seen, incarnation, ledger, bus);
     }
@@ -295,8 +301,8 @@ impl Node {
     }
 
     /// Updates what rules watch of its jobs' counters.
-    pub fn observe_jobs(&mut self, watched: &BTreeSet<Operation>, grown: &[(Series, f64)]) {
-        self.metrics.observe_jobs(self.last_seen, watched, &self.counters, grown);
+    pub fn observe_jobs(&mut self, watched: &BTreeSet<Operation>, latency: &Latency<Packed>) {
+        self.metrics.observe_jobs(self.last_seen, watched, &self.counters, latency);
     }
 
     /// Counts the events of one message and takes the last status of each check in it; returns how

@@ -71,6 +71,7 @@ impl Readings {
         let MessageKey { incarnation, seq } = from;
         let id = (incarnation, set);
 
+        // Values alone, which mean nothing without the sensors of their set.
         if readings.is_empty() && set > 0 {
             let is_newer = self.apply_or_keep(now, Changes { set: id, seq, changed });
             return Taken { is_newer, unknown: 0 };

@@ -62,6 +62,7 @@ static BY_PLACE: LazyLock<Vec<Option<SensorCounter>>> = LazyLock::new(|| {
 impl SensorCounter {
     fn of(reading: &KnownReading<'_>) -> Option<Self> {
         let counter = BY_PLACE[reading.place]?;
+        // An error that the memory has corrected itself cost nothing.
         let is_corrected = || reading.labels.get("kind") == Some("corrected");
         (counter != Self::GpuMemoryError || !is_corrected()).then_some(counter)
     }

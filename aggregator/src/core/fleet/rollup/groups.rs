@@ -73,6 +73,7 @@ impl Groups {
             return Place { windows, is_own: false, evicted };
         }
 
+        // With room left it does not matter who else brings a group: known ones cost no search.
         if is_new || is_crowded(self.own.len(), ROLLUP_GROUPS_MAX) {
             shares.on_brought(node, &group);
         }

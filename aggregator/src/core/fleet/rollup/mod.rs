@@ -67,6 +67,8 @@ impl Rollups {
     /// Keeps the groups of unchanged definitions; a new or changed definition begins empty.
     pub fn redefined(self, definitions: &[Definition]) -> Self {
         let go_on = |definition: &Definition| {
+            // By the whole definition: under a name with other
+            // labels, the groups of before would mean something else.
             let before = self.all.iter().find(|rollup| rollup.definition == *definition);
             let empty = || Rollup { definition: definition.clone(), groups: Groups::default() };
             before.cloned().unwrap_or_else(|| Arc::new(empty()))
@@ -103,6 +105,8 @@ impl Rollups {
             limits.evicted += evicted;
 
             if self.is_full {
+                // Without room for buckets the exact figures
+                // go on, so that counts and sums stay right.
                 windows.add_figures(times, batch);
             } else {
                 windows.add(times, batch);
@@ -150,6 +154,7 @@ impl Rollups {
         let mut evicted = 0;
         shares.resize_with(self.all.len(), Shares::default);
         for (rollup, shares) in self.all.iter_mut().zip(shares) {
+            // To touch an empty one would copy it each second that a view holds it (A62).
             if rollup.groups.len() > 0 {
                 evicted += Arc::make_mut(rollup).groups.expire(now, seen, shares);
             }

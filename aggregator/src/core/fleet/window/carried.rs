@@ -8,8 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::tally::Limits;
 
-/// When a slot begins, its samples, and how many of them are over the limit.
-pub(super) type CarriedSlot = (Wall, u64, u64);
+/// Counts of one slot for one limit; stored as a list of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(Wall, u64, u64)", into = "(Wall, u64, u64)")]
+pub struct CarriedSlot {
+    pub begin: Wall,
+    pub samples: u64,
+    pub over: u64,
+}
+
+impl From<(Wall, u64, u64)> for CarriedSlot {
+    fn from((begin, samples, over): (Wall, u64, u64)) -> Self {
+        Self { begin, samples, over }
+    }
+}
+
+impl From<CarriedSlot> for (Wall, u64, u64) {
+    fn from(CarriedSlot { begin, samples, over }: CarriedSlot) -> Self {
+        (begin, samples, over)
+    }
+}
 
 /// Counts by limit, in nanoseconds; almost always none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +57,12 @@ impl Carried {
 
     pub(super) fn oldest(&self) -> Option<Wall> {
         let slots = self.limits.iter().flat_map(|(_, slots)| slots);
-        slots.map(|(begin, ..)| *begin).min()
+        slots.map(|slot| slot.begin).min()
     }
 
     /// Drops slots that begin before `from`.
     pub(super) fn expire(&mut self, from: Wall) {
-        self.limits.iter_mut().for_each(|(_, slots)| slots.retain(|(begin, ..)| *begin >= from));
+        self.limits.iter_mut().for_each(|(_, slots)| slots.retain(|slot| slot.begin >= from));
         self.limits.retain(|(_, slots)| !slots.is_empty());
     }
 

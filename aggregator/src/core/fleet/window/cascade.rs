@@ -101,6 +101,8 @@ impl Cascade {
             Shown::new(now, *window).covers(number * slot) && ring.has_room(number)
         });
 
+        // The total is what has settled and the first rings:
+        // what passes these by has to settle at once.
         if found.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
             self.settled.add(batch);
         }
@@ -131,8 +133,12 @@ impl Cascade {
     /// passes are reported with the time at which they begin.
     pub(super) fn expire(&mut self, now: Wall, phase: Phase, mut passed: impl FnMut(u64, &Slot)) {
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.rings.len()) {
+            // Behind the last ring there is no longer slot: what
+            // it passes is reported in slots of its own length.
             let next = Window::ALL[(number + 1).min(self.rings.len() - 1)];
             let coarse = slot_ns(next);
+            // Each node waits for another share of the longer slot, so that
+            // ten thousand of them do not merge in the same second (A74).
             let waited = Wall(now.0.saturating_sub(phase.wait_ns(coarse)));
             let from = Shown::new(waited, window).from;
 
@@ -141,6 +147,8 @@ impl Cascade {
                 let Some(slot) = given else { break };
 
                 if number + 1 == SETTLED_FROM {
+                    // Packing also counts its merges anew. Otherwise the eighth would open it for
+                    // good, at up to 48 KiB for each operation of each node.
                     self.settled.pack();
                     self.settled.absorb(&slot);
                 }
@@ -283,6 +291,8 @@ impl Cascade {
             let is_last = ring + 1 == self.rings.len();
             let next = Window::ALL[if is_last { ring } else { ring + 1 }];
             let coarse = slot_ns(next);
+            // As in `expire` without the phase, so that a node's
+            // counts do not depend on when it rolls over.
             if (begin / coarse + 1) * coarse > Shown::new(now, *window).from {
                 break;
             }

@@ -11,6 +11,7 @@ use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::time::Wall;
 
 use super::carried::Carried;
+use super::cascade::Sums;
 use super::dispersion::{Dispersion, Overdispersion};
 use super::recent::{RecentCounts, SlotCounts};
 use super::ring::Shown;
@@ -61,6 +62,8 @@ impl LimitCounts {
         if self.limits.used() == 0 {
             return;
         }
+        // After a restart the allowed shares are unknown
+        // until samples bring them: they are not stored.
         self.limits.renew(&batch.limits);
         let samples = batch.exact().count;
         let dispersion = Arc::make_mut(&mut self.dispersion);
@@ -115,9 +118,10 @@ impl LimitCounts {
     }
 
     /// As `Windows::since_known`, where there are `count` samples.
-    pub(super) fn since_known(&self, limit_ns: u64, count: u64) -> Option<(u64, Over)> {
+    pub(super) fn since_known(&self, limit_ns: u64, count: u64) -> Option<Sums> {
         let place = self.limits.place(limit_ns)?;
-        Some(self.since.at(place, count))
+        let (samples, Over { over, uncertain }) = self.since.at(place, count);
+        Some(Sums { samples, over, uncertain })
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

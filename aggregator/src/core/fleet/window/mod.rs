@@ -48,6 +48,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub(in crate::core::fleet) use carried::CarriedSlot;
 pub use cascade::Sums;
 pub use dispersion::Overdispersion;
 pub use merged::{Merged, Ranks};
@@ -136,6 +137,8 @@ impl Windows {
         self.counts.add_to_clusters(times, batch);
 
         let now = times.now.max(times.shown);
+        // A judge looks back half an hour, and a node may keep its
+        // samples for less: what no ring takes is counted for it (A2).
         let has_slot = self.cascade.add(now, times.taken, batch);
         if !has_slot && self.counts_recent() {
             self.counts.add_late(now, times.taken, batch);
@@ -148,6 +151,8 @@ impl Windows {
         self.counts.since.tally.add(&batch.overs);
         self.newest = self.newest.max(times.taken);
         self.activity.touch(times.now.max(times.shown));
+        // A node has rolled over in this second already, in its own phase,
+        // so this is for the fleet and for groups, which do not wait.
         self.expire(times.shown, Phase::NONE);
     }
 
@@ -202,7 +207,7 @@ impl Windows {
     }
 
     /// Takes counts of an error budget in place of samples taken before `until`, which are lost.
-    pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<(Wall, u64, u64)>) {
+    pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<CarriedSlot>) {
         self.counts.carried.take(until, limit_ns, slots);
     }
 }
@@ -221,6 +226,7 @@ impl Windows {
     /// Whether every window has passed all samples, however many there were.
     pub fn is_passed(&self, now: Wall) -> bool {
         let longest = self.cascade.longest();
+        // And a slot, since a window shows its oldest slot as a whole.
         self.newest.plus(longest.span() + longest.slot()) < now
     }
 
@@ -282,6 +288,8 @@ impl Windows {
         let mut sums = Sums::default();
 
         for slot in self.recent(now, window, limit_ns) {
+            // The record stands for all samples up to then. Those
+            // that could be read after all would count twice.
             if shown.covers(slot.begin.0) && slot.begin > until {
                 sums.samples = sums.samples.saturating_add(slot.samples);
                 sums.over = sums.over.saturating_add(slot.over.over);
@@ -289,22 +297,25 @@ impl Windows {
             }
         }
 
-        for (_, samples, over) in carried.iter().filter(|(begin, ..)| shown.covers(begin.0)) {
-            sums.samples = sums.samples.saturating_add(*samples);
-            sums.over = sums.over.saturating_add(*over);
+        for slot in carried.iter().filter(|slot| shown.covers(slot.begin.0)) {
+            sums.samples = sums.samples.saturating_add(slot.samples);
+            sums.over = sums.over.saturating_add(slot.over);
         }
 
         sums
     }
 
-    /// The counts of [`Self::spent`] over the longest window: when each slot begins, its samples,
-    /// and how many are over the limit; oldest first.
-    pub fn spent_slots(&self, now: Wall, limit_ns: u64) -> Vec<(Wall, u64, u64)> {
+    /// The counts of [`Self::spent`] over the longest window, oldest first.
+    pub fn spent_slots(&self, now: Wall, limit_ns: u64) -> Vec<CarriedSlot> {
         let longest = Window::ALL[Window::ALL.len() - 1];
         let (until, carried) = self.counts.carried.of(limit_ns).unwrap_or_default();
         let own = self.recent(now, longest, limit_ns).into_iter().rev();
         let own = own.filter(|slot| slot.begin > until);
-        let own = own.map(|slot| (slot.begin, slot.samples, slot.over.over));
+        let own = own.map(|SlotCounts { begin, samples, over }| CarriedSlot {
+            begin,
+            samples,
+            over: over.over,
+        });
         carried.iter().copied().chain(own).collect()
     }
 
@@ -312,6 +323,7 @@ impl Windows {
     /// and of half an hour where it is shorter. What no ring keeps any more is counted for limits
     /// of budgets alone. A slot is as long as its age asks for, whenever it was rolled over.
     pub fn recent(&self, now: Wall, window: Window, limit_ns: u64) -> Vec<SlotCounts> {
+        // However short the window is, a stretch that shows a breach may be half an hour long (A1).
         let span = window.max(Window::HalfHour);
         let shown = Shown::new(now, span);
         let kept = self.cascade.counts(now, span, self.limits().at(limit_ns));
@@ -340,7 +352,7 @@ impl Windows {
 
     /// All samples since a limit was set, and how many of them lie over it; `None` for a limit for
     /// which nothing is summed. Falls only when the limit is removed.
-    pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
+    pub fn since_known(&self, limit_ns: u64) -> Option<Sums> {
         self.counts.since_known(limit_ns, self.exact.count)
     }
 

@@ -42,6 +42,7 @@ impl RecentCounts {
     /// Adds samples that were taken in a slot that begins then.
     pub(super) fn add(&mut self, begin: u64, samples: u64, overs: &Overs) {
         let number = begin / slot_ns(KEPT_FOR);
+        // Late samples come for any slot, and the order of arrival must leave no trace.
         let place = self.0.binary_search_by_key(&number, |(number, ..)| *number);
         let place = place.unwrap_or_else(|place| {
             self.0.insert(place, (number, 0, Tally::default()));

@@ -27,6 +27,8 @@ impl Shown {
     pub(super) fn new(now: Wall, window: Window) -> Self {
         let slot = slot_ns(window);
         let slots = nanos(window.span()) / slot;
+        // Whole slots, so that none has to be divided: a
+        // window shows up to a slot more than its span.
         Self { from: (now.0 / slot).saturating_sub(slots) * slot, to: now.0 }
     }
 
@@ -72,6 +74,8 @@ impl Ring {
             // By as many as are needed: there are tens of thousands of rings.
             self.slots.reserve_exact(1);
             self.slots.insert(place, Slot::new(number));
+            // Many samples come for the newest slots alone.
+            // An older one would stay an open row for few.
             let settled = self.slots.len().saturating_sub(SLOTS_OPEN_MAX);
             self.slots[..settled].iter_mut().filter(|slot| slot.is_open()).for_each(Slot::pack);
             place

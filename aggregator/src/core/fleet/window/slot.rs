@@ -79,11 +79,15 @@ impl Slot {
 
     fn merge(&mut self, samples: &Packed) {
         match &mut self.samples {
+            // The message's own bytes, checked when it was
+            // decoded and shared with all who read them.
             Samples::Packed(packed) if packed.is_empty() => *packed = samples.clone(),
             Samples::Packed(packed) if self.merges < PACKED_MERGES_MAX => {
                 packed.merge(samples);
                 self.merges += 1;
             }
+            // To merge packed samples is a pass over all their buckets. With more merges a row of
+            // counts is cheaper, and takes more memory (A18).
             Samples::Packed(_) => {
                 let mut histogram = Histogram::default();
                 self.merge_into(&mut histogram);

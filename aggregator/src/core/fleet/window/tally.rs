@@ -124,6 +124,7 @@ impl Tally {
         for (sum, Over { over, .. }) in self.0.iter_mut().zip(overs) {
             *sum = sum.saturating_add(*over);
         }
+        // Rare, and there are over a million slots: the second row exists only where it is needed.
         if overs.iter().any(|Over { uncertain, .. }| *uncertain > 0) {
             let sums = self.1.get_or_insert_default();
             for (sum, Over { uncertain, .. }) in sums.iter_mut().zip(overs) {

@@ -408,15 +408,16 @@ proptest! {
             prop_assert_eq!(shown(&into), shown(&both), "{:?}", window);
         }
         for limit in LIMITS_NS {
-            let (Some((samples, over)), Some((of_both, exact))) =
+            let (Some(of_into), Some(of_both)) =
                 (into.since_known(limit), both.since_known(limit))
             else {
                 prop_assert!(!is_judged);
                 continue;
             };
             // Samples of one slot are less certain together.
-            let up_to = over.over + over.uncertain;
-            prop_assert!(samples == of_both && (over.over..=up_to).contains(&exact.over));
+            let up_to = of_into.over + of_into.uncertain;
+            let is_between = (of_into.over..=up_to).contains(&of_both.over);
+            prop_assert!(of_into.samples == of_both.samples && is_between);
         }
     }
 }

@@ -100,6 +100,7 @@ impl Pauses {
             return;
         }
 
+        // Two periods in turn: a pause counts for a day at least and is dropped after two.
         if newest.since(self.began) >= PAUSES_KEPT {
             (self.began, self.longest) = (newest, [Duration::ZERO, self.longest[0]]);
         }
@@ -134,6 +135,8 @@ impl Pauses {
         let longest = self.longest();
         let borne = (longest * ABSENT_AFTER_PAUSES).max(ABSENT_AFTER);
         let pause = at.since(self.newest);
+        // After one batch no pause is known to compare with. After an
+        // hour of absence the job is over for all that is known (A60).
         !longest.is_zero() && pause > borne && pause <= borne + ABSENT_WITHIN
     }
 

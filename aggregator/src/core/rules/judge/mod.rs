@@ -106,6 +106,8 @@ impl<'b> Judge<'b> {
     /// What is allowed for where these are the recent samples.
     fn allows_for(&self, at: Wall, recent: &[SlotCounts], samples: u64) -> Overdispersion {
         let reach = recent.last().map_or(Duration::ZERO, |oldest| at.since(oldest.begin));
+        // Half an hour at least, so that an operation with up to a hundred samples so far counts as
+        // such a loop, however fast they came (A179).
         let reach = reach.max(Window::HalfHour.span()).as_nanos();
         let are_few = u128::from(samples) * SINGLE_EVERY <= reach;
         if are_few { Overdispersion::NONE } else { self.overdispersion }
@@ -162,6 +164,7 @@ impl<'b> Judge<'b> {
         recent: &[SlotCounts],
     ) -> (Finding, Option<Stretch>) {
         let all = total(recent);
+        // The window of a slow loop is empty most of the time, which is its pace and no silence.
         if window.samples == 0 && is_overdue(at, recent, all.samples) {
             return (Finding::NoData, None);
         }

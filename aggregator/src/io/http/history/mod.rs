@@ -68,6 +68,8 @@ async fn show_query(
     let query = parameters::parse(&pairs, now)?;
     if query.nodes.is_some() {
         let page = latencies(&handler.queries, query, now).await?;
+        // Off the runtime's thread: JSON of 256 MiB would
+        // stop all other requests for a second (A89).
         return computed(move || encoded::response(&page, encoding)).await?;
     }
     let response = move |answered: &Answered| encoded::response(&page(answered), encoding);
@@ -156,6 +158,8 @@ impl HistoryHandler {
         reader: &HistoryReader,
         pool: &Pool,
     ) -> Result<(Reading, Unstored), Refusal> {
+        // A checkpoint may be written between the two questions: then what is to be added does not
+        // fit the reading, and another one is made.
         for _ in 0..HISTORY_READINGS_MAX {
             let reader = reader.clone();
             let reading = computed(move || reader.read()).await??;
@@ -231,6 +235,7 @@ fn accumulate(
 ) -> Result<Option<Accumulator>, ReadError> {
     let mut answer = Accumulator::new(layout);
     let is_known = reading.add_to(&mut answer, pool)?;
+    // A series that started after the last checkpoint is in no file yet.
     if !is_known && unstored.samples.pools.is_empty() {
         return Ok(None);
     }

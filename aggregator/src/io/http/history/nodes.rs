@@ -102,6 +102,7 @@ pub(super) async fn hardware(
     let Asked { mesh, names, handle } = asked_nodes(queries, names).await?;
     let of = HistoryOf::Hardware { sensor: query.sensor };
     let found = Mutex::new(BTreeMap::new());
+    // In equal shares, so that a node that answers too much leaves the others theirs (A88).
     let room = READING_POINTS_MAX / names.len().max(1);
     let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
 
@@ -225,6 +226,7 @@ impl Requests<'_> {
     ) -> Vec<NodeHistory> {
         let rows = stream::iter(names.to_vec()).map(|node| self.ask(node, &take));
         let mut rows: Vec<NodeHistory> = rows.buffer_unordered(ASK_NODES_AT_ONCE).collect().await;
+        // Answers come in any order; the same question should have the same page.
         rows.sort_by(|a, b| a.node.cmp(&b.node));
         rows
     }
@@ -270,6 +272,7 @@ impl Requests<'_> {
                 }
             };
 
+            // A message holds part of a long range at most, so the older rest is asked for next.
             left.end = response.from;
             row.kept_from_seconds = response.kept_from.map(|at| seconds(at.0));
             row.missing = response.missing;

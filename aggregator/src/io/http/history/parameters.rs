@@ -28,6 +28,8 @@ const TIME: &str = "seconds since 1970, UTC as 2026-11-24T10:05:00Z, now, or now
 const SPAN: &str = "a duration with a unit, such as 10s or 2h";
 
 pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuery, BadRequest> {
+    // These may be repeated; all others are refused the
+    // second time, since one of two would be ignored.
     let (values, pairs) = take_all(pairs, "value");
     let (nodes, pairs) = take_all(&pairs, "node");
     let (labels, pairs) = take_all(&pairs, "label");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_compare::history::{
-    HistoryRequest, HistorySide, NoSide, Others, SideReader, is_whole,
+    HistoryRequest, HistorySide, NoSide, Others, SecondsRange, SideReader, is_whole,
 };
 use plimsoll_compare::{Comparison, Options, Side, compare};
 use plimsoll_schemas::ids::{Labels, Operation, RunName};
@@ -31,10 +31,12 @@ impl RunHandler {
         let now = self.clock.now().wall;
         let mut known = self.history.operations().await?;
         let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
+        // Before the sides are read: each operation that is
+        // left costs two answers with all of its slots.
         known.operations.retain(|name| is_wanted(name));
         known.groups.retain(|group| is_wanted(&group.operation));
-        let a = self.side("a", a, (&known, &operations), now).await?;
-        let b = self.side("b", b, (&known, &operations), now).await?;
+        let a = self.side("a", a, &known, &operations, now).await?;
+        let b = self.side("b", b, &known, &operations, now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
 
         let compared = computed(move || {
@@ -52,7 +54,8 @@ impl RunHandler {
         &self,
         key: &str,
         run: RunName,
-        (known, operations): (&OperationsPage, &BTreeSet<Operation>),
+        known: &OperationsPage,
+        operations: &BTreeSet<Operation>,
         now: Wall,
     ) -> Result<Side, Refusal> {
         let now_seconds = seconds(now.0);
@@ -68,8 +71,8 @@ impl RunHandler {
             Err(error) => {
                 let Some(row) = row else { return Err(unknown(key, &run, &error)) };
                 let end = row.ended_seconds.unwrap_or(now_seconds);
-                let range = HistorySide::Range(row.begun_seconds, end);
-                let reader = SideReader::new(range, known, now_seconds);
+                let range = SecondsRange { from: row.begun_seconds, to: end };
+                let reader = SideReader::new(HistorySide::Range(range), known, now_seconds);
                 reader.map_err(|error| refused(key, &run, &error))?
             }
         };
@@ -86,6 +89,8 @@ impl RunHandler {
         while let Some(request) = reader.next_request() {
             let of_fleet = self.ask(&request, now).await?;
             let points = match request.of_nodes() {
+                // Seconds give more blocks than slots of 10 s, and so narrower intervals; where any
+                // node lacks some, the fleet's slots are the whole.
                 Some(request) => self.of_nodes(&request, now, &of_fleet).await.unwrap_or(of_fleet),
                 None => of_fleet,
             };

@@ -26,8 +26,13 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// The shortest window of a run that has just begun.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
 
-/// The limits of budgets about all samples of an operation.
-type Limits = BTreeMap<Operation, Vec<(RuleName, u64)>>;
+/// The limit of a budget about all samples of an operation.
+struct BudgetLimit {
+    budget: RuleName,
+    limit_ns: u64,
+}
+
+type Limits = BTreeMap<Operation, Vec<BudgetLimit>>;
 
 impl RunHandler {
     pub(super) async fn status(&self, run: RunRow) -> Result<RunPage, Refusal> {
@@ -40,7 +45,8 @@ impl RunHandler {
 
         for budget in budgets.filter(|budget| budget.selector.is_everything()) {
             let of_operation = limits.entry(budget.operation.clone()).or_default();
-            of_operation.push((budget.name.clone(), budget.limit_ns));
+            let (name, limit_ns) = (budget.name.clone(), budget.limit_ns);
+            of_operation.push(BudgetLimit { budget: name, limit_ns });
         }
 
         // The last reference to a read view takes a while to drop.
@@ -89,7 +95,7 @@ impl RunHandler {
         &self,
         pool: Pool,
         range: Range<Wall>,
-        budgets: Vec<(RuleName, u64)>,
+        budgets: Vec<BudgetLimit>,
         now: Wall,
     ) -> Result<Option<RunOperation>, Refusal> {
         let query = HistoryQuery {
@@ -97,7 +103,7 @@ impl RunHandler {
             range,
             step: None,
             quantiles: QUANTILES.to_vec(),
-            limits_ns: budgets.iter().map(|(_, limit)| *limit).collect(),
+            limits_ns: budgets.iter().map(|of| of.limit_ns).collect(),
             with_distribution: false,
             nodes: None,
         };
@@ -147,10 +153,10 @@ fn window(run: &RunRow, by_label: bool, now: Wall) -> Range<Wall> {
     begin..end.max(begin.plus(WINDOW_MIN))
 }
 
-fn row(page: HistoryPage, budgets: Vec<(RuleName, u64)>) -> Option<RunOperation> {
+fn row(page: HistoryPage, budgets: Vec<BudgetLimit>) -> Option<RunOperation> {
     let point = page.points.into_iter().next()?;
-    let over_budget = budgets.into_iter().zip(&point.over).map(|((budget, _), over)| OverBudget {
-        budget,
+    let over_budget = budgets.into_iter().zip(&point.over).map(|(limit, over)| OverBudget {
+        budget: limit.budget,
         over: *over,
         share: if point.count > 0 { over.over as f64 / point.count as f64 } else { 0.0 },
     });

@@ -10,10 +10,11 @@ use std::time::Duration;
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER, RESTARTS_WITHIN};
 use plimsoll_schemas::alert::HardwareContext;
 use plimsoll_schemas::hardware::Direction;
+use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{BreakerState, Bus};
+use plimsoll_schemas::wire::{BreakerState, Bus, Latency};
 use serde::{Deserialize, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
@@ -87,6 +88,15 @@ pub struct NodeMetrics {
     jobs: Arc<BTreeMap<Series, Increase>>,
 }
 
+/// What a node's ledger entry counts, over all its incarnations.
+#[derive(Clone, Copy)]
+pub(super) struct LedgerCounts {
+    pub(super) duplicate_names: u64,
+    pub(super) samples_lost: u64,
+    pub(super) unaccounted: u64,
+    pub(super) crashed_runs: u64,
+}
+
 /// The worst values of this minute and of the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Peaks {
@@ -130,6 +140,8 @@ impl Peaks {
     fn see(&mut self, at: Wall, place: usize, value: Option<f64>) {
         let minute = at.0 / HALF;
         if minute != self.minute {
+            // After a pause of more than a minute the last peak
+            // is older than an alert may have as evidence.
             let (before, before_later) = match minute == self.minute + 1 {
                 true => (self.now, self.now_later),
                 false => Default::default(),
@@ -216,13 +228,20 @@ impl NodeMetrics {
         &mut self,
         at: Wall,
         incarnation: Incarnation,
-        ledger: [(Count, u64); 4],
+        ledger: LedgerCounts,
         bus: Option<&Bus>,
     ) {
         let Self { counted, counted_later, known: [account_known, bus_known], .. } = self;
+        // A counter of a node that has just become known may have counted for months: as long as it
+        // has run for longer than the span, its stand is a beginning and no increase.
         let is_old = |what: Count| at.since(Wall(incarnation.0)) > what.span();
 
-        for (what, stand) in ledger {
+        for (what, stand) in [
+            (Count::DuplicateNames, ledger.duplicate_names),
+            (Count::SamplesLost, ledger.samples_lost),
+            (Count::Unaccounted, ledger.unaccounted),
+            (Count::CrashedRuns, ledger.crashed_runs),
+        ] {
             let counted = &mut counted[what as usize];
             match *account_known || !is_old(what) {
                 true => counted.settle(at, what.span(), stand),
@@ -271,15 +290,15 @@ impl NodeMetrics {
         self.peaks.see(at, Peak::CONSERVATIVE, Some(conservative));
     }
 
-    /// What watched counters of jobs grew by; only those in `known`, which is bounded.
+    /// What watched counters of jobs grew by in a message; only those in `known`, which is bounded.
     pub(super) fn observe_jobs(
         &mut self,
         at: Wall,
         watched: &BTreeSet<Operation>,
         known: &BTreeMap<Series, f64>,
-        grown: &[(Series, f64)],
+        latency: &Latency<Packed>,
     ) {
-        let grown = grown.iter().filter(|(of, _)| watched.contains(&of.operation));
+        let grown = latency.counters.iter().filter(|(of, _)| watched.contains(&of.operation));
         for (series, amount) in grown.filter(|(of, _)| known.contains_key(of)) {
             let of = Arc::make_mut(&mut self.jobs).entry(series.clone()).or_default();
             of.add(at, COUNTED_WITHIN, *amount);

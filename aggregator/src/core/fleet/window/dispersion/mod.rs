@@ -86,6 +86,13 @@ struct HalfHour {
     counts: Vec<u32>,
 }
 
+/// Samples of a block, and those over the limit.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    samples: f64,
+    over: f64,
+}
+
 /// What half hours have shown that are closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Learned {
@@ -131,6 +138,8 @@ impl Dispersion {
         of: &Limits,
     ) {
         let number = taken.0 / HALF_HOUR_NS;
+        // A half hour teaches once. What comes after that is in no estimate, so that the estimate
+        // does not depend on the order of arrival.
         if is_closed(number, shown) {
             return;
         }
@@ -153,6 +162,7 @@ impl Dispersion {
     /// Learns from half hours that get no more samples.
     pub(super) fn expire(&mut self, shown: Wall, limits: &Limits) {
         let passed = self.open.partition_point(|open| is_closed(open.number, shown));
+        // Samples may state any time: beyond the bound the oldest is closed early.
         let passed = passed.max(self.open.len().saturating_sub(OPEN_MAX));
         for half_hour in self.open.drain(..passed) {
             self.learned.resize_with(limits.used(), Learned::default);
@@ -180,6 +190,7 @@ impl Dispersion {
             former.copied().unwrap_or_default()
         };
         self.learned = (0..limits.used()).map(learned).collect();
+        // Their counts have a column for each limit of before.
         self.open.clear();
     }
 
@@ -202,13 +213,13 @@ fn is_closed(number: u64, shown: Wall) -> bool {
 }
 
 impl HalfHour {
-    /// Samples, and those over the limit at this place, of each block.
-    fn blocks(&self, place: usize) -> [(f64, f64); BLOCKS] {
+    /// Its blocks, for the limit at this place.
+    fn blocks(&self, place: usize) -> [Block; BLOCKS] {
         let width = self.counts.len() / BLOCKS;
         let count = |at: usize| self.counts.get(at).map_or(0.0, |count| f64::from(*count));
         from_fn(|block| {
             let samples = count(block * width);
-            (samples, count(block * width + 1 + place).min(samples))
+            Block { samples, over: count(block * width + 1 + place).min(samples) }
         })
     }
 }
@@ -219,6 +230,8 @@ impl Learned {
         let (factor, of) = seen.factor();
         let cluster = (1.0 + SKEW * (factor - 1.0)).max(of.largest());
         let clusters = seen.over / factor;
+        // Few clusters can show that the factor is higher than assumed; to assume a lower one, and
+        // with it less evidence, takes a hundred.
         if clusters < CLUSTERS_SHOWN || factor < UNTIL_LEARNED && clusters < CLUSTERS_LEARNED {
             return Overdispersion::UNKNOWN;
         }
@@ -227,14 +240,16 @@ impl Learned {
 
     fn take(&mut self, half_hour: &HalfHour, place: usize, allowed: f64) {
         let blocks = half_hour.blocks(place);
-        let (samples, over) = sum(&blocks);
+        let all = Block::sum(&blocks);
 
         // A breach of minutes within a half hour that is calm as a whole counts as one too.
         let is_breach = |length| blocks.chunks(length).any(|part| self.is_breach(part, allowed));
         let is_breach = [LENGTHS[1], LENGTHS[2], BLOCKS].into_iter().any(is_breach);
 
-        let half = Half { number: half_hour.number, samples, over };
+        let half = Half { number: half_hour.number, samples: all.samples, over: all.over };
         let before = self.first_half.take().filter(|half| half.number + 1 == half_hour.number);
+        // How samples vary in a breach is what is to be
+        // detected: once learned it would pass for usual.
         if is_breach {
             return;
         }
@@ -245,10 +260,12 @@ impl Learned {
             before => self.latest = self.latest.and(&Seen::of_hour(before, half)),
         }
 
-        self.latest = self.latest.and(&Seen::of(&blocks, samples, over));
+        self.latest = self.latest.and(&Seen::of(&blocks, all));
 
         let is_other = self.latest.differs_from(&self.past);
         if is_other || self.latest.clusters() >= CLUSTERS_ADDED {
+            // Another process from now on: what was learned of the
+            // former one would still count half after twelve additions.
             let past = if is_other { Seen::default() } else { self.past.times(KEPT) };
             *self = Self { past: past.and(&self.latest), latest: Seen::default(), ..*self };
         }
@@ -256,32 +273,31 @@ impl Learned {
 
     /// Whether the share over the limit is more than twice the allowed one, beyond what clusters
     /// explain.
-    fn is_breach(&self, blocks: &[(f64, f64)], allowed: f64) -> bool {
-        let (samples, over) = sum(blocks);
-        let allowed = samples * allowed;
+    fn is_breach(&self, blocks: &[Block], allowed: f64) -> bool {
+        let all = Block::sum(blocks);
+        let allowed = all.samples * allowed;
         let Overdispersion { factor, cluster, .. } = self.overdispersion();
         let likely = 2.0 * allowed + 3.0 * (factor * allowed).sqrt() + 3.0 * cluster;
-        allowed > 0.0 && over > likely
+        allowed > 0.0 && all.over > likely
     }
 }
 
 impl Seen {
     /// What one half hour shows.
-    fn of(blocks: &[(f64, f64)], samples: f64, over: f64) -> Self {
+    fn of(blocks: &[Block], all: Block) -> Self {
         let mut by_length = [Variance::default(); LENGTHS.len() + 1];
         for (of, length) in by_length.iter_mut().zip(LENGTHS) {
-            *of = Variance::of(blocks, length, samples, over);
+            *of = Variance::of(blocks, length, all);
         }
-        Self { over, by_length }
+        Self { over: all.over, by_length }
     }
 
     /// What the two halves of an hour show beside each other.
     fn of_hour(first: Option<Half>, second: Half) -> Self {
         let mut seen = Self::default();
         if let Some(first) = first {
-            let halves = [first, second].map(|half| (half.samples, half.over));
-            let (samples, over) = sum(&halves);
-            seen.by_length[LENGTHS.len()] = Variance::of(&halves, 1, samples, over);
+            let halves = [first, second].map(|Half { samples, over, .. }| Block { samples, over });
+            seen.by_length[LENGTHS.len()] = Variance::of(&halves, 1, Block::sum(&halves));
         }
         seen
     }
@@ -327,8 +343,9 @@ impl Seen {
 }
 
 impl Variance {
-    /// That of blocks of this length, in the shortest ones.
-    fn of(blocks: &[(f64, f64)], length: usize, samples: f64, over: f64) -> Self {
+    /// That of blocks of this length, in the shortest ones, which have all these samples.
+    fn of(blocks: &[Block], length: usize, all: Block) -> Self {
+        let Block { samples, over } = all;
         let share = over / samples;
         if over == 0.0 {
             return Self::default();
@@ -336,14 +353,15 @@ impl Variance {
         // Of one half hour it is the share of the half hour itself that is allowed for.
         let each = share * (1.0 - share) * samples / (samples - 1.0).max(1.0);
 
+        // One degree of freedom is spent: the share is estimated from these blocks themselves.
         let mut found = Self { blocks: -1.0, ..Self::default() };
-        for (of_block, over_in_block) in blocks.chunks(length).map(sum) {
-            if of_block > 0.0 {
-                let beyond = over_in_block - of_block * share;
+        for block in blocks.chunks(length).map(Block::sum) {
+            if block.samples > 0.0 {
+                let beyond = block.over - block.samples * share;
                 found.blocks += 1.0;
                 found.squares += beyond * beyond;
                 found.cubes += beyond * beyond * beyond;
-                found.independent += each * of_block * (1.0 - of_block / samples);
+                found.independent += each * block.samples * (1.0 - block.samples / samples);
             }
         }
 
@@ -386,9 +404,13 @@ impl Variance {
     }
 }
 
-/// Samples of blocks, and those over the limit.
-fn sum(blocks: &[(f64, f64)]) -> (f64, f64) {
-    blocks.iter().fold((0.0, 0.0), |(samples, over), block| (samples + block.0, over + block.1))
+impl Block {
+    fn sum(blocks: &[Self]) -> Self {
+        blocks.iter().fold(Self::default(), |sum, block| Self {
+            samples: sum.samples + block.samples,
+            over: sum.over + block.over,
+        })
+    }
 }
 
 #[cfg(test)]
