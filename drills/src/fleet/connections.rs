@@ -39,6 +39,19 @@ enum ConnectionRole {
     Probe,
 }
 
+/// A connection to open, named by the first of its nodes.
+struct ConnectionPlan {
+    role: ConnectionRole,
+    first: NodeName,
+}
+
+/// A connection that is established, and the clock of its nodes.
+struct OpenConnection {
+    role: ConnectionRole,
+    clock: Clock,
+    sender: Sender,
+}
+
 /// A fleet that sends.
 pub struct Connections {
     tasks: Vec<JoinHandle<Ended>>,
@@ -63,12 +76,12 @@ impl Connections {
             numbers.entry(role_of(args, number)).or_default().push(number);
         }
 
-        let firsts = roles(args).into_iter().map(|role| {
+        let plans = roles(args).into_iter().map(|role| {
             let first = numbers.get(&role).and_then(|numbers| numbers.first());
-            Ok((role, load.node_name(first.copied().unwrap_or(0))?))
+            Ok(ConnectionPlan { role, first: load.node_name(first.copied().unwrap_or(0))? })
         });
 
-        let open = open(deployment, firsts.collect::<Result<_>>()?, now).await?;
+        let open = open(deployment, plans.collect::<Result<_>>()?, now).await?;
         let times = SharedTimes::default();
 
         let (mut connections, watch) = (
@@ -76,7 +89,7 @@ impl Connections {
             Stopwatch::start(),
         );
 
-        for (role, clock, sender) in open {
+        for OpenConnection { role, clock, sender } in open {
             let plan = SendPlan {
                 palette: palette.clone(),
                 watch,
@@ -87,7 +100,7 @@ impl Connections {
 
             let numbers = numbers.remove(&role).unwrap_or_default().into_iter();
             let nodes = numbers
-                .map(|number| node(deployment, args, (load, &plan), number))
+                .map(|number| node(deployment, args, load, &plan, number))
                 .collect::<Result<Vec<_>>>()?;
 
             let sender = match (&nodes[..], args.has_own_connections()) {
@@ -128,17 +141,17 @@ impl Connections {
     }
 }
 
-/// Opens all connections, each named by its first node, at most [`OPENED_PER_SECOND`] a second.
+/// Opens all connections, at most [`OPENED_PER_SECOND`] a second.
 async fn open(
     deployment: &Deployment,
-    connections: Vec<(ConnectionRole, NodeName)>,
+    plans: Vec<ConnectionPlan>,
     now: Now,
-) -> Result<Vec<(ConnectionRole, Clock, Sender)>> {
+) -> Result<Vec<OpenConnection>> {
     let mut ticks = interval(Duration::from_secs(1) / OPENED_PER_SECOND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut opening, mut open) = (JoinSet::new(), Vec::new());
 
-    for (role, node) in connections {
+    for ConnectionPlan { role, first } in plans {
         ticks.tick().await;
         if opening.len() >= OPENING_MAX
             && let Some(opened) = opening.join_next().await
@@ -146,8 +159,9 @@ async fn open(
             open.push(opened??);
         }
         let clock = role.clock(now);
-        let connection = deployment.connect(clock, &node)?;
-        opening.spawn(async move { Sender::open(connection).await.map(|one| (role, clock, one)) });
+        let (bus, events) = deployment.connect(clock, &first)?;
+        let with_clock = move |sender| OpenConnection { role, clock, sender };
+        opening.spawn(async move { Sender::open(bus, events).await.map(with_clock) });
     }
 
     while let Some(opened) = opening.join_next().await {
@@ -210,7 +224,8 @@ fn role_of(args: &FleetArgs, n: u64) -> ConnectionRole {
 fn node(
     deployment: &Deployment,
     args: &FleetArgs,
-    (load, plan): (Load, &SendPlan),
+    load: Load,
+    plan: &SendPlan,
     number: u64,
 ) -> Result<FleetNode> {
     let offset_ns = Rng::new(args.seed, number).below(nanos(args.join_within).max(1));
@@ -222,7 +237,7 @@ fn node(
         _ => NodeProfile::Wide,
     };
     let load = load_of(args, load, number);
-    FleetNode::new(&deployment.mesh, &load, number, profile, (offset_ns, plan.started))
+    FleetNode::new(&deployment.mesh, &load, number, profile, offset_ns, plan.started)
 }
 
 /// The load of node number `n`: the probe's is never disturbed, the last ones before the hostile

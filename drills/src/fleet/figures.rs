@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
@@ -142,13 +143,13 @@ pub struct Second {
 /// Messages acknowledged a second, and the cost of the processes, between two points in time.
 /// `None` if the processes were not measured at both ends.
 #[expect(clippy::cast_precision_loss, reason = "counts of messages, far below 2^53")]
-pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Processes>) {
-    let mut part = timeline.iter().filter(|second| (from..=until).contains(&second.at));
+pub fn steady(timeline: &[Second], span: &RangeInclusive<f64>) -> (f64, Option<Processes>) {
+    let mut part = timeline.iter().filter(|second| span.contains(&second.at));
     let Some((first, last)) = part.next().zip(part.next_back()) else { return (0.0, None) };
-    let span = last.at - first.at;
+    let seconds = last.at - first.at;
     let messages = last.acknowledged.saturating_sub(first.acknowledged) as f64;
     let Some((before, after)) = first.usage.as_ref().zip(last.usage.as_ref()) else {
-        return (messages / span, None);
+        return (messages / seconds, None);
     };
 
     let cost = |(name, before): (&&'static str, &Usage)| {
@@ -157,7 +158,7 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
         let usage = timeline.iter().filter_map(|second| used(second.usage.as_ref()?));
 
         let cost = Cost {
-            cores: cpu / span,
+            cores: cpu / seconds,
             us_per_message: cpu * 1e6 / messages.max(1.0),
             resident_bytes_max: usage.map(|usage| usage.resident_bytes).max().unwrap_or(0),
         };
@@ -165,7 +166,7 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
         (*name, cost)
     };
 
-    (messages / span, Some(before.iter().map(cost).collect()))
+    (messages / seconds, Some(before.iter().map(cost).collect()))
 }
 
 impl FleetStats {
@@ -260,13 +261,13 @@ mod tests {
             second(6.0, 1_100, 11.0),
             second(7.0, 1_200, 99.0),
         ];
-        let (rate, costs) = steady(&timeline, (2.0, 6.0));
+        let (rate, costs) = steady(&timeline, &(2.0..=6.0));
         let cost = costs.unwrap()["broker"];
         assert_eq!((rate, cost.cores, cost.us_per_message), (250.0, 0.25, 1_000.0));
         assert_eq!(cost.resident_bytes_max, 2_200);
-        assert_eq!(steady(&timeline, (3.0, 6.0)), (0.0, None));
+        assert_eq!(steady(&timeline, &(3.0..=6.0)), (0.0, None));
         let unread = [Second::default(), Second { at: 1.0, ..Second::default() }];
-        assert_eq!(steady(&unread, (0.0, 6.0)), (0.0, None));
+        assert_eq!(steady(&unread, &(0.0..=6.0)), (0.0, None));
     }
 
     #[test]

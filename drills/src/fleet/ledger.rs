@@ -107,10 +107,10 @@ mod tests {
     fn seen_node() -> FleetNode {
         let (mesh, palette) = (MeshName::new("m").unwrap(), Palette::new().unwrap());
         let profile = |rng: &mut _| NodeProfile::job(rng, palette.tables());
-        let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, (5, Wall(1))).unwrap();
+        let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, 5, Wall(1)).unwrap();
         let mut queue = Queue::default();
         while node.due_ns().is_some() {
-            node.seal((&palette, Wall(1)), 0, &mut queue);
+            node.seal(&palette, Wall(1), 0, &mut queue);
         }
         node.lose("outbox_full", 2);
         node

@@ -66,7 +66,8 @@ impl FleetNode {
         load: &Load,
         number: u64,
         profile: impl FnOnce(&mut Rng) -> NodeProfile,
-        (offset_ns, started): (u64, Wall),
+        offset_ns: u64,
+        started: Wall,
     ) -> Result<Self> {
         let mut rng = Rng::new(load.seed, number + 1);
         let name = load.node_name(number)?;
@@ -140,7 +141,7 @@ impl FleetNode {
 
     /// Ends an interval: its message goes into `queue`. If it does not fit, its samples are
     /// recorded as lost at once and no sequence number is used. The final report always fits.
-    pub fn seal(&mut self, (palette, started): (&Palette, Wall), place: usize, queue: &mut Queue) {
+    pub fn seal(&mut self, palette: &Palette, started: Wall, place: usize, queue: &mut Queue) {
         let due_ns = self.end_ns();
         let start = Wall(started.0.saturating_add(due_ns).saturating_sub(self.load.interval_ns));
         self.restart_if_due(start, due_ns);
@@ -149,7 +150,7 @@ impl FleetNode {
 
         if round == self.load.rounds {
             let bus = Body::Bus(self.bus());
-            queue.push(self.message((start, due_ns), bus, place));
+            queue.push(self.message(start, due_ns, bus, place));
         } else if queue.has_room() {
             let latency = self.latency(palette, due_ns, round);
             let readings = palette.sensors(&mut self.rng);
@@ -161,7 +162,7 @@ impl FleetNode {
                 event: None,
             });
 
-            queue.push(self.message((start, due_ns), body, place));
+            queue.push(self.message(start, due_ns, body, place));
         } else {
             let samples = match self.is_largest(due_ns) {
                 true => palette.largest().samples(),
@@ -218,7 +219,7 @@ impl FleetNode {
     }
 
     /// The next message, numbered and accounted for.
-    fn message(&mut self, (start, due_ns): (Wall, u64), body: Body, place: usize) -> Message {
+    fn message(&mut self, start: Wall, due_ns: u64, body: Body, place: usize) -> Message {
         let (kind, samples) = (body.kind(), body.samples());
         self.incarnation.seq += 1;
         self.record(samples);
@@ -280,14 +281,14 @@ mod tests {
     fn node_with(load: &Load, palette: &Palette) -> FleetNode {
         let mesh = MeshName::new("m").unwrap();
         let profile = |rng: &mut Rng| NodeProfile::job(rng, palette.tables());
-        FleetNode::new(&mesh, load, 7, profile, (250_000_000, STARTED)).unwrap()
+        FleetNode::new(&mesh, load, 7, profile, 250_000_000, STARTED).unwrap()
     }
 
     /// Node 7 with this load after its final report, and what it has sent.
     fn sent(load: &Load, palette: &Palette) -> (FleetNode, Vec<Message>) {
         let (mut node, mut queue) = (node_with(load, palette), Queue::default());
         while node.due_ns().is_some() {
-            node.seal((palette, STARTED), 5, &mut queue);
+            node.seal(palette, STARTED, 5, &mut queue);
         }
         (node, std::iter::from_fn(|| queue.pop()).collect())
     }
@@ -325,9 +326,9 @@ mod tests {
         let (mut node, mut queue) = (node(&palette), Queue::default());
         for round in 1..=8 {
             assert_eq!(node.due_ns(), Some(round * 1_000_000_000 + 250_000_000));
-            node.seal((&palette, STARTED), 0, &mut queue);
+            node.seal(&palette, STARTED, 0, &mut queue);
         }
-        node.seal((&palette, STARTED), 0, &mut queue);
+        node.seal(&palette, STARTED, 0, &mut queue);
         assert_eq!(node.due_ns(), None);
     }
 
@@ -335,15 +336,15 @@ mod tests {
     fn what_finds_no_room_is_recorded_and_lost_and_uses_up_no_number() {
         let palette = Palette::new().unwrap();
         let (mut node, mut queue) = (node(&palette), Queue::default());
-        node.seal((&palette, STARTED), 0, &mut queue);
+        node.seal(&palette, STARTED, 0, &mut queue);
         let first = queue.pop().unwrap();
         (0..QUEUE_MESSAGES_MAX).for_each(|_| queue.push(first.clone()));
         let numbers = node.incarnation.seq;
-        node.seal((&palette, STARTED), 0, &mut queue);
+        node.seal(&palette, STARTED, 0, &mut queue);
         let NodeLedger { recorded, lost } = node.ledger();
         assert_eq!((recorded, lost, node.incarnation.seq), (120, 60, numbers));
         while queue.pop().is_some() {}
-        node.seal((&palette, STARTED), 0, &mut queue);
+        node.seal(&palette, STARTED, 0, &mut queue);
         let totals = read(&node, &queue.pop().unwrap()).header.totals;
         assert_eq!((totals.recorded, totals.lost_sum()), (180, 60));
     }

@@ -9,6 +9,7 @@
 //! DESIGN D36.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -154,7 +155,7 @@ impl PairStats {
             let step = step(from, to);
             let slots = format!("{series}&from={from}&to={to}&step={step}s");
             let (first, second) = pair.history(&slots).await?;
-            self.slots(&series, (&first.points, &second.points), step);
+            self.slots(&series, &first.points, &second.points, step);
         }
 
         Ok(())
@@ -183,12 +184,7 @@ impl PairStats {
         self.check(unequal(series, &bare(first), &bare(second)));
     }
 
-    fn slots(
-        &mut self,
-        series: &str,
-        (first, second): (&[HistoryPoint], &[HistoryPoint]),
-        step: u64,
-    ) {
+    fn slots(&mut self, series: &str, first: &[HistoryPoint], second: &[HistoryPoint], step: u64) {
         let equal =
             |(one, other): &(&HistoryPoint, &HistoryPoint)| samples_of(one) == samples_of(other);
         self.slots += first.len() as u64;
@@ -274,7 +270,7 @@ impl Looks {
                 if to <= from {
                     continue;
                 }
-                let look = timeout(LOOK_WAIT, looked(&pair, &clock, (from, to)));
+                let look = timeout(LOOK_WAIT, looked(&pair, &clock, from..to));
 
                 match look.await {
                     Ok(Ok(Some(difference))) => {
@@ -303,8 +299,9 @@ impl Looks {
 async fn looked(
     pair: &Pair,
     clock: &FaultClock,
-    (from, to): (u64, u64),
+    span: Range<u64>,
 ) -> Result<Option<Option<String>>> {
+    let Range { start: from, end: to } = span;
     let begun = clock.now();
     if clock.is_on() || pair.are_pending().await? {
         return Ok(None);

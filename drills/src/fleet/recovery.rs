@@ -13,6 +13,14 @@ const LAG_MAX: f64 = 5.0;
 /// Time after the end of a fault in which the lag must be gone.
 const RECOVERED_WITHIN: f64 = 60.0;
 
+/// The longest lag of one second of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Lag {
+    /// When, in seconds since its start.
+    pub at: f64,
+    pub seconds: f64,
+}
+
 /// A fault and how long its lag lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recovery {
@@ -26,26 +34,25 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// How the fleet recovers from each fault. `lags` has the greatest lag of each second, as
-    /// `(at, seconds)`.
-    pub fn of(faults: &[Fault], lags: &[(f64, f64)]) -> Vec<Self> {
+    /// How the fleet recovers from each fault.
+    pub fn of(faults: &[Fault], lags: &[Lag]) -> Vec<Self> {
         let next = faults.iter().skip(1).map(|fault| fault.at.as_secs_f64());
         let next = next.chain([f64::INFINITY]);
         faults.iter().zip(next).map(|(fault, next)| Self::one(*fault, next, lags)).collect()
     }
 
-    fn one(fault: Fault, next: f64, lags: &[(f64, f64)]) -> Self {
+    fn one(fault: Fault, next: f64, lags: &[Lag]) -> Self {
         let end = fault.end().as_secs_f64();
         let until = next.min(end + RECOVERED_WITHIN);
-        let mut window = lags.iter().filter(|(at, _)| (end..until).contains(at)).peekable();
+        let mut window = lags.iter().filter(|lag| (end..until).contains(&lag.at)).peekable();
         let (mut lags_since, mut free_from) = (window.peek().is_none(), Some(end));
 
-        for (at, lag) in window {
-            lags_since = *lag >= LAG_MAX;
+        for lag in window {
+            lags_since = lag.seconds >= LAG_MAX;
             if lags_since {
                 free_from = None;
             } else if free_from.is_none() {
-                free_from = Some(*at);
+                free_from = Some(lag.at);
             }
         }
 
@@ -110,8 +117,9 @@ mod tests {
     }
 
     /// A lag in these seconds.
-    fn lags(of: impl Fn(u32) -> bool) -> Vec<(f64, f64)> {
-        (0..400).map(|at| (f64::from(at), if of(at) { 6.0 } else { 0.5 })).collect()
+    fn lags(of: impl Fn(u32) -> bool) -> Vec<Lag> {
+        let lag = |at| Lag { at: f64::from(at), seconds: if of(at) { 6.0 } else { 0.5 } };
+        (0..400).map(lag).collect()
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::load::Load;
 use super::open_files;
 use super::pages::{Glance, Pages, Requests, Seen};
 use super::pair::{self, LONG, Looks, PairStats};
-use super::recovery::{Recovery, judge_recovery};
+use super::recovery::{Lag, Recovery, judge_recovery};
 use super::restart::RestartStats;
 use super::scrapers::Scrapers;
 use super::sender::{Ended, SendCounts};
@@ -72,7 +72,7 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let scrapers = Scrapers::start(address.clone(), args.scrapers)?;
     let pages = Pages::watch(&address, load, watch)?;
     let began = pair::begin();
-    let driven = drive(&connections, &mut deployment, &args, (watch, began)).await?;
+    let driven = drive(&connections, &mut deployment, &args, watch, began).await?;
     let scrapes = scrapers.end()?;
     let ended = connections.end().await?;
     let settled = settle(&mut drill, &deployment, &args, load, &ended).await;
@@ -89,8 +89,8 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
         figures.slopes = slopes(&figures.timeline, args.length());
     }
 
-    let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
-    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
+    let steady_span = steady_from(&args).as_secs_f64()..=f64::from(args.seconds);
+    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, &steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
     if let Some(counter) = &confirmations {
         figures.counts.confirmations = counter.received.load(Ordering::Relaxed);
@@ -159,8 +159,8 @@ impl ConfirmationCounter {
 #[derive(Default)]
 struct Driven {
     timeline: Vec<Second>,
-    /// The oldest message that waits, second by second: when, and for how long.
-    behind: Vec<(f64, f64)>,
+    /// How long the oldest message has waited, second by second.
+    behind: Vec<Lag>,
     restart: Option<RestartStats>,
     faults: Vec<Fault>,
     looks: Option<PairStats>,
@@ -171,7 +171,8 @@ async fn drive(
     connections: &Connections,
     deployment: &mut Deployment,
     args: &FleetArgs,
-    (watch, began): (Stopwatch, u64),
+    watch: Stopwatch,
+    began: u64,
 ) -> Result<Driven> {
     let mut faults = Faults::of(args);
     let row = if args.length() > LONG { LONG_ROW } else { SECOND };
@@ -195,7 +196,7 @@ async fn drive(
         }
         next_second += SECOND;
         let counts = connections.counts();
-        driven.behind.push((now.as_secs_f64(), seconds(counts.behind_ns)));
+        driven.behind.push(Lag { at: now.as_secs_f64(), seconds: seconds(counts.behind_ns) });
         let used = deployment.usage();
 
         held = used.map(|used| match held.take() {
@@ -261,9 +262,9 @@ async fn judge_pair(
 }
 
 /// Second by second the longer of two lags: of the broker, and of the pages.
-fn lags(behind: &[(f64, f64)], load: Load, seen: &Seen) -> Vec<(f64, f64)> {
+fn lags(behind: &[Lag], load: Load, seen: &Seen) -> Vec<Lag> {
     let shown = |at: f64| seen.shown(load, Duration::from_secs_f64(at)).as_secs_f64();
-    behind.iter().map(|(at, lag)| (*at, lag.max(shown(*at)))).collect()
+    behind.iter().map(|lag| Lag { seconds: lag.seconds.max(shown(lag.at)), ..*lag }).collect()
 }
 
 fn print_progress(now: Duration, args: &FleetArgs, counts: &SendCounts) {

@@ -112,7 +112,13 @@ pub struct Sender {
     counts: SendCounts,
     shared: Shared,
     /// Those of its node, if it is the only one.
-    confirmations: Option<(NodeName, Listener)>,
+    confirmations: Option<Confirmations>,
+}
+
+/// What a node receives for its own messages.
+struct Confirmations {
+    node: NodeName,
+    listener: Listener,
 }
 
 /// The inputs of a sender.
@@ -134,7 +140,7 @@ impl Sender {
     ///
     /// # Errors
     /// When it is not established in time, or the broker has no streams.
-    pub async fn open((bus, mut events): (Bus, BusEvents)) -> Result<Self> {
+    pub async fn open(bus: Bus, mut events: BusEvents) -> Result<Self> {
         timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
         Ok(Self {
             bus,
@@ -155,7 +161,7 @@ impl Sender {
     /// Reads the confirmations of its only node, as a real node does.
     pub fn with_confirmations(mut self, mesh: &MeshName, node: &NodeName) -> Self {
         let listener = self.bus.listen(confirm_subject(mesh, node));
-        self.confirmations = Some((node.clone(), listener));
+        self.confirmations = Some(Confirmations { node: node.clone(), listener });
         self
     }
 
@@ -223,7 +229,7 @@ impl Sender {
     }
 
     fn on_confirmation(&mut self, payload: &[u8]) {
-        let Some((node, _)) = &self.confirmations else { return };
+        let Some(Confirmations { node, .. }) = &self.confirmations else { return };
         if let Ok(confirmation) = confirmation::decode(node, payload) {
             self.counts.confirmations += 1;
             // As a node does, which keeps its number when none is stated.
@@ -240,7 +246,7 @@ impl Sender {
                 break;
             }
             let (node, waiting) = (&mut self.nodes[place], self.queue.len());
-            node.seal((&plan.palette, plan.started), place, &mut self.queue);
+            node.seal(&plan.palette, plan.started, place, &mut self.queue);
             self.counts.made += (self.queue.len() - waiting) as u64;
 
             match node.due_ns() {
@@ -339,9 +345,9 @@ impl Sender {
 }
 
 /// The next confirmation; none on a shared connection.
-async fn confirmation(confirmations: &mut Option<(NodeName, Listener)>) -> Bytes {
+async fn confirmation(confirmations: &mut Option<Confirmations>) -> Bytes {
     match confirmations {
-        Some((_, listener)) => match listener.next().await {
+        Some(Confirmations { listener, .. }) => match listener.next().await {
             Some(received) => received.payload,
             // The connection's events end too.
             None => pending().await,

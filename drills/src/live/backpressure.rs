@@ -8,6 +8,7 @@
 //! ten seconds and from 8 samples, since a node sends one message a second. All limits are wide: a
 //! busy machine must not breach them without a fault.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ async fn disturb(rig: &mut Rig, pause: Duration) -> Result<()> {
     let left = pause.saturating_sub(rig.drill.elapsed().saturating_sub(paused));
     rig.pass("the broker is stopped", left).await;
     let during = MeshCounters::take(&rig.stack).await?;
-    judge_growth(rig, (&before, &during), paused);
+    judge_growth(rig, &before, &during, paused);
 
     eprintln!("the broker goes on");
     rig.stack.broker().resume();
@@ -124,7 +125,7 @@ async fn disturb(rig: &mut Rig, pause: Duration) -> Result<()> {
     let expectation = Expectation::new("broker answers", "a new connection within 10 s");
     rig.drill.judge(expectation, resumed, Look::of(&connected, "connected"));
     expect_recovery(rig, &during, resumed).await;
-    judge_late(rig, &before, (paused, resumed)).await;
+    judge_late(rig, &before, paused..resumed).await;
 
     let alert = |scope| ProvokedAlert::of_budget(BUDGET, scope, SAMPLES_MIN);
     let mut alerts: Vec<ProvokedAlert> = rig.scopes().into_iter().map(alert).collect();
@@ -150,8 +151,7 @@ async fn expect_unready(rig: &mut Rig, paused: Duration) {
     }
 }
 
-fn judge_growth(rig: &mut Rig, tallies: (&MeshCounters, &MeshCounters), paused: Duration) {
-    let (before, during) = tallies;
+fn judge_growth(rig: &mut Rig, before: &MeshCounters, during: &MeshCounters, paused: Duration) {
     let seconds = rig.drill.elapsed().saturating_sub(paused).as_secs_f64();
     let depth_min = (MESSAGES_PER_SECOND * (seconds - DEPTH_SLACK_SECONDS)).floor();
     let taken_min = (SAMPLES_PER_SECOND_MIN * seconds).floor();
@@ -251,7 +251,8 @@ async fn drops(stack: &Stack) -> Result<Look> {
 }
 
 /// Samples taken in the pause at least ten seconds before the broker continued are always late.
-async fn judge_late(rig: &mut Rig, before: &MeshCounters, (paused, resumed): (Duration, Duration)) {
+async fn judge_late(rig: &mut Rig, before: &MeshCounters, pause: Range<Duration>) {
+    let Range { start: paused, end: resumed } = pause;
     let late_seconds = resumed.saturating_sub(paused).as_secs_f64() - LATE_AFTER_SECONDS;
     let nodes: f64 = rig.nodes().iter().map(|_| 1.0).sum();
     let late_min = (nodes * SAMPLES_PER_SECOND_MIN * late_seconds).floor();

@@ -34,9 +34,12 @@ impl Delivery {
         let mut rows = BTreeMap::new();
         for (node, name) in (0..).zip(nodes) {
             for operation in 0..schedule.operations {
-                let key = (name.clone(), operation_name(operation));
-                let before = merged(summary, &key);
-                rows.insert(key, Row { node, operation, before, merged: 0 });
+                let operation_name = operation_name(operation);
+                let before = merged(summary, name, &operation_name);
+                rows.insert(
+                    (name.clone(), operation_name),
+                    Row { node, operation, before, merged: 0 },
+                );
             }
         }
         Self { schedule, rows, took: Histogram::default() }
@@ -44,8 +47,8 @@ impl Delivery {
 
     /// A page that came `at` after the start shows this.
     pub(super) fn on_summary(&mut self, at: Duration, summary: &Summary) {
-        for (key, row) in &mut self.rows {
-            let now = merged(summary, key).saturating_sub(row.before);
+        for ((node, operation), row) in &mut self.rows {
+            let now = merged(summary, node, operation).saturating_sub(row.before);
             for place in row.merged..now {
                 if let Some(n) = self.schedule.number(row.node, row.operation, place) {
                     self.took.record(nanos(at.saturating_sub(self.schedule.due(n))));
@@ -76,9 +79,9 @@ fn operation_name(operation: u32) -> String {
     format!("load.{operation}")
 }
 
-fn merged(summary: &Summary, (node, operation): &(String, String)) -> u64 {
+fn merged(summary: &Summary, node: &str, operation: &str) -> u64 {
     let row = summary.operations.iter().find(|row| {
-        row.operation == *operation && matches!(&row.scope, Scope::Node(of) if of.as_str() == node)
+        row.operation == operation && matches!(&row.scope, Scope::Node(of) if of.as_str() == node)
     });
     row.map_or(0, |row| row.total.count)
 }

@@ -14,7 +14,7 @@ use super::oracle::Sets;
 use super::plan::Plan;
 use super::reached::Reached;
 use super::schedule::SECOND;
-use super::shrink::shrink;
+use super::shrink::{Attempt, shrink};
 use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +111,12 @@ impl Campaign {
 
     fn explain(&self, seed: u64, broken: Broken) -> Failure {
         let plan = Plan::draw(seed, self.steps);
-        let breaks = |plan: &Plan| {
+        let attempt = |plan: &Plan| {
             let (outcome, _) = run(plan, false);
-            let same = outcome.broken.is_some_and(|found| found.invariant == broken.invariant);
-            (same, outcome.events.max(1_000))
+            let is_broken = outcome.broken.is_some_and(|found| found.invariant == broken.invariant);
+            Attempt { is_broken, events: outcome.events.max(1_000) }
         };
-        let shortest = shrink(&plan, breaks);
+        let shortest = shrink(&plan, attempt);
         let trace = run(&shortest, true).0.trace;
         Failure { seed, broken, shortest, trace }
     }

@@ -50,21 +50,24 @@ pub enum Response {
     /// The outcome of a publish.
     Publish(BusEvent),
     /// How far a stream reaches.
-    StreamInfo {
-        lane: Lane,
-        /// Number of its oldest message.
-        first: u64,
-        /// Number of its newest message.
-        last: u64,
-        /// Identifies the stream among all of its name.
-        stream: u64,
-    },
+    StreamInfo { lane: Lane, info: StreamInfo },
     /// One message of a stream.
     Message { lane: Lane, position: StreamPosition, message: Rc<Message> },
     /// The stream that was read does not exist any more.
     StreamGone { lane: Lane },
     /// A confirmation for a node.
     Confirmation { payload: Bytes },
+}
+
+/// How far a stream reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamInfo {
+    /// Number of its oldest message.
+    pub first: u64,
+    /// Number of its newest message.
+    pub last: u64,
+    /// Identifies the stream among all of its name.
+    pub stream: u64,
 }
 
 /// Where a message is in a stream.

@@ -7,9 +7,14 @@ use super::plan::{Plan, Step};
 /// Events spent on one failure, in all runs together.
 const EVENTS_MAX: u64 = 1_000_000;
 
-/// The plan with the fewest steps found for which `breaks` returns true; `breaks` also returns the
-/// number of events that it took.
-pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
+/// One run of a plan that may be shorter than needed.
+pub struct Attempt {
+    pub is_broken: bool,
+    pub events: u64,
+}
+
+/// The plan with the fewest steps found that `attempt` finds broken.
+pub fn shrink(plan: &Plan, attempt: impl Fn(&Plan) -> Attempt) -> Plan {
     let mut best = plan.clone();
     let mut spent = 0;
     let mut chunk = best.steps.len().div_ceil(2).max(1);
@@ -20,10 +25,10 @@ pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
 
         while at < best.steps.len() && spent < EVENTS_MAX {
             let candidate = without(&best, at, chunk);
-            let (still_breaks, events) = breaks(&candidate);
+            let Attempt { is_broken, events } = attempt(&candidate);
             spent += events;
 
-            if still_breaks {
+            if is_broken {
                 best = candidate;
                 is_smaller = true;
             } else {
@@ -52,7 +57,10 @@ mod tests {
     fn only_the_steps_that_matter_are_left() {
         let plan = Plan::draw(5, 200);
         let wanted = [plan.steps[13], plan.steps[150]];
-        let breaks = |plan: &Plan| (wanted.iter().all(|step| plan.steps.contains(step)), 1);
-        assert_eq!(shrink(&plan, breaks).steps, wanted);
+        let attempt = |plan: &Plan| {
+            let is_broken = wanted.iter().all(|step| plan.steps.contains(step));
+            Attempt { is_broken, events: 1 }
+        };
+        assert_eq!(shrink(&plan, attempt).steps, wanted);
     }
 }

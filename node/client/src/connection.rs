@@ -40,11 +40,14 @@ impl Connection {
         let address = UnixAddr::new(path)?;
         // Under the lock, so that a forked child can close the descriptor.
         let mut state = registry::lock();
+        // Nonblocking until it is connected: `connect` waits while a listener's queue is full, and
+        // forks and first records would wait for the lock as long.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let descriptor: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
         connect(descriptor.as_raw_fd(), &address)?;
         state.descriptor = Some(descriptor.as_raw_fd());
         drop(state);
+
         let stream = UnixStream::from(descriptor);
         let connection = Self { stream, written: 0, answer: [0; ANSWER_BYTES], answered: 0 };
         connection.stream.set_nonblocking(false)?;

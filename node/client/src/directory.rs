@@ -45,13 +45,16 @@ impl Directory {
 
     /// The number of a series of latencies; always below `OPERATIONS_MAX`.
     pub(crate) fn operation(&mut self, wanted: Option<Series>) -> u32 {
+        // The last place is for `other`, which must have a number whenever something folds into it.
         let (known, room) = (&self.operations, self.series.len() + 1 < OPERATIONS_MAX);
         let fits = wanted.filter(|series| room || known.contains_key(series));
         self.folded += u64::from(fits.is_none());
         let series = fits.unwrap_or_else(other);
+
         if let Some(index) = self.operations.get(&series) {
             return *index;
         }
+
         let index = u32::try_from(self.series.len()).unwrap_or_default();
         self.series.push(series.clone());
         self.operations.insert(series, index);
@@ -84,9 +87,11 @@ fn number(
     wanted: Option<Series>,
     initial: u64,
 ) -> Number {
+    // As for operations, the last place is for `other`.
     let room = known.len() + 1 < NUMBERS_MAX;
     let fits = wanted.filter(|series| room || known.contains_key(series));
     *folded += u64::from(fits.is_none());
+    // Never freed: copies of a handle may be anywhere in the program, and the limit bounds them.
     let fresh = || &*Box::leak(Box::new(AtomicU64::new(initial)));
     known.entry(fits.unwrap_or_else(other)).or_insert_with(fresh)
 }

@@ -135,6 +135,7 @@ impl Operation {
     pub async fn time_future<F: Future>(self, future: F) -> F::Output {
         let mut guard = Unfinished(Some(self.start()));
         let output = future.await;
+        // Taken out, because the guard counts what it still holds as cancelled.
         drop(guard.0.take());
         output
     }

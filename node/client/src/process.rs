@@ -39,6 +39,7 @@ pub(crate) fn start() -> bool {
     match SIDE.load(Relaxed) {
         COLD if state.reset() => {
             state.ensure_flusher(flusher::spawn);
+            // Last: from here on other threads record without the lock.
             SIDE.store(0, Release);
             true
         }
@@ -54,6 +55,8 @@ pub(crate) fn start() -> bool {
 pub fn configure(config: Config) -> Result<(), ConfigError> {
     config.check()?;
     let mut state = state();
+    // A half is open: its samples would be lost, or sent under other labels than they were recorded
+    // with (N54).
     if SIDE.load(Relaxed) < 2 {
         return Err(ConfigError::Started);
     }
@@ -100,7 +103,7 @@ impl FlushOutcome {
 }
 
 /// As [`flush`], but without waiting for a node that this process has never reached: a job on a
-/// machine without a node must not end later. A process that exits with 0 has ended in good order,
+/// machine without a node must not end later. A process that exits with 0 has ended normally,
 /// and its last frame reports it.
 fn flush_at_exit(status: i32) {
     let until = Deadline::within(EXIT_WAIT);
@@ -110,6 +113,7 @@ fn flush_at_exit(status: i32) {
     {
         state.requests.is_ending = true;
     }
+    // A node that was reached before may be restarting, and is worth the wait.
     let never_reached = |state: &State| state.delivery.connections == 0;
     let _outcome = wait_for_flush(until, never_reached);
 }
@@ -124,10 +128,13 @@ fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> Flus
     let Some(mut state) = registry::try_lock(until) else {
         return FlushOutcome::TimedOut { held: 0 };
     };
+
+    // A system that had no thread to spare before may have one now.
     state.ensure_flusher(flusher::spawn);
     let request = state.request_flush();
     state.requests.waiting += 1;
 
+    // Without a flusher no report ever comes.
     while state.requests.done < request && !until.has_passed() && state.is_flusher_running() {
         if state.requests.unreachable >= request && is_hopeless(&state) {
             break;

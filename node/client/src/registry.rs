@@ -73,7 +73,7 @@ pub(crate) struct FlushRequests {
     pub(crate) unreachable: u64,
     /// Threads that wait.
     pub(crate) waiting: u32,
-    /// The process exits in good order.
+    /// The process exits normally.
     pub(crate) is_ending: bool,
 }
 
@@ -134,6 +134,8 @@ impl State {
             return false;
         }
 
+        // The thread that forked goes on writing to its recorders, which its own variables hold, so
+        // the flush has to go on finding them.
         self.threads.retain(|number, _| *number == self.forked);
         for half in self.halves() {
             half.take();
@@ -179,11 +181,17 @@ impl State {
     /// a later call.
     pub(crate) fn take_into(&mut self, unsent: &mut Unsent) -> bool {
         let open = SIDE.load(Relaxed);
+        // Neither half is open while nothing was recorded, or while the library is off.
         let Some(closed) = 1_usize.checked_sub(open) else { return true };
+
         // Threads that were stopped before they wrote to the closed side have written to it since.
         let is_closed_whole = self.take_side(closed, unsent);
+
+        // Before the open half is read: a writer without a pause would make every reading of its
+        // own half fail (N20).
         SIDE.store(closed, Release);
         let is_whole = self.take_side(open, unsent);
+
         for (index, samples) in take(&mut self.of_ended) {
             self.counts.on_taken(&samples);
             unsent.add(index, || self.directory.series(index), &samples);
@@ -232,6 +240,8 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
 /// The lock, unless another thread holds it until `until`.
 pub(crate) fn try_lock(until: Deadline) -> Option<MutexGuard<'static, State>> {
     loop {
+        // A mutex of the standard library has no timed lock. One that is never released must not
+        // keep a process from its exit.
         match STATE.try_lock() {
             Ok(state) => return Some(state),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
@@ -272,10 +282,13 @@ pub(crate) fn wait_for_report(
 /// Makes a recorder of one operation for the calling thread.
 pub(crate) fn enlist(index: u32) -> Arc<Recorder> {
     let mut state = lock();
+    // A plain number, since a variable with a destructor may be gone while its thread still forks:
+    // the child finds its only thread by it.
     if THREAD.get() == 0 {
         state.threads_started += 1;
         THREAD.set(state.threads_started);
     }
+
     let recorder = Arc::new([Half::new(), Half::new()]);
     let thread = state.threads.entry(THREAD.get()).or_default();
     thread.insert(index, recorder.clone());
@@ -292,6 +305,7 @@ pub(crate) fn end_thread() {
     let Some(recorders) = state.threads.remove(&thread) else { return };
     for (index, recorder) in recorders {
         let ended = state.of_ended.entry(index).or_default();
+        // Both halves can be read: their only writer is this thread.
         recorder.iter().filter_map(Half::take).for_each(|samples| ended.merge(&samples));
     }
 }

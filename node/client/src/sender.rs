@@ -31,6 +31,15 @@ pub(crate) struct Sender {
     retry: Deadline,
 }
 
+/// Who waits for what is sent, and whether anything can follow it.
+#[derive(Clone, Copy)]
+pub(crate) struct SendTerms {
+    /// A thread waits, so an unreachable node is tried without a pause.
+    pub(crate) is_awaited: bool,
+    /// The process ends: each frame is final, and there is at least one.
+    pub(crate) is_ending: bool,
+}
+
 struct UnansweredFrame {
     seq: Seq,
     samples: u64,
@@ -59,11 +68,15 @@ impl Sender {
     }
 
     /// Sends what is unsent until the node stops answering. While the node is unreachable, attempts
-    /// are separated by a growing pause, unless a thread waits. When the process `is_ending`, each
-    /// frame is final, and there is at least one.
-    pub(crate) fn send(&mut self, is_awaited: bool, is_ending: bool) -> SendOutcome {
+    /// are separated by a growing pause, unless a thread waits.
+    pub(crate) fn send(&mut self, terms: SendTerms) -> SendOutcome {
+        let SendTerms { is_awaited, is_ending } = terms;
+
         loop {
+            // One frame at a time: what is recorded meanwhile merges by series, so that a long
+            // outage holds no more than a short one.
             if self.unanswered.is_none() {
+                // A process that has sent no frame has nothing to end.
                 let owes_final = is_ending && self.next > Seq(1) && !self.has_ended;
                 let load = self.unsent.cut().or_else(|| owes_final.then(FrameLoad::default));
                 self.unanswered = load.and_then(|load| self.number(load, is_ending));
@@ -72,6 +85,7 @@ impl Sender {
             let Some(unanswered) = &mut self.unanswered else { return SendOutcome::Complete };
 
             if self.connection.is_none() {
+                // On a machine without a node every flush would try to connect.
                 if !is_awaited && !self.retry.has_passed() {
                     return SendOutcome::Unreachable;
                 }
@@ -85,6 +99,7 @@ impl Sender {
                 Ok(seq) if seq >= unanswered.seq.0 => self.on_answered(),
                 Err(ExchangeError::Slow) => return SendOutcome::Waiting,
                 Err(ExchangeError::Broken) => return self.on_unreachable(),
+                // An older number does not cover this frame: as good as no answer.
                 Ok(_) | Err(ExchangeError::HungUp) => {
                     unanswered.hung_up += 1;
                     if unanswered.hung_up >= ATTEMPTS_MAX {
@@ -101,6 +116,7 @@ impl Sender {
         let (seq, samples) = (self.next, latency.samples());
         self.next = Seq(seq.0 + 1);
         self.has_ended |= last;
+
         let client = self.client.clone();
         let Ok(bytes) = frame::encode(&Frame { client, seq, clamped, latency, last }) else {
             self.delivery.refused += samples;

@@ -9,7 +9,7 @@ use plimsoll_schemas::ids::Labels;
 
 use crate::config::Config;
 use crate::limits::{DEFAULT_LABELS_MAX, FLUSH_EVERY, FLUSH_EVERY_MAX, FLUSH_EVERY_MIN};
-use crate::switches::Profiler;
+use crate::switches::{Profiler, ProfilerSwitch};
 
 const ENABLE: &str = "PLIMSOLL_ENABLE";
 const FLUSH_MS: &str = "PLIMSOLL_FLUSH_MS";
@@ -19,8 +19,7 @@ const STREAM: &str = "/run/plimsoll/node.stream";
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) enabled: bool,
-    /// Whether each profiler records; `None` when nothing sets it, which is off.
-    pub(crate) profilers: [(Profiler, Option<bool>); 2],
+    pub(crate) profilers: [ProfilerSwitch; 2],
     pub(crate) stream: PathBuf,
     pub(crate) flush_every: Duration,
     /// Labels of every series.
@@ -63,18 +62,19 @@ impl Settings {
             };
             let wanted = in_code.or(switch(profiler.variable()));
             // A program that enables the library in code need not name each profiler.
-            (profiler, wanted.or((config.enable == Some(true)).then_some(true)))
+            let wanted = wanted.or((config.enable == Some(true)).then_some(true));
+            ProfilerSwitch { profiler, wanted }
         });
 
         let names = Profiler::ALL.map(Profiler::variable);
-        let is_unset = profilers.iter().all(|(_, wanted)| wanted.is_none())
+        let is_unset = profilers.iter().all(|switch| switch.wanted.is_none())
             && config.enable.is_none()
             && [ENABLE].iter().chain(&names).all(|name| variable(name).is_none());
-        let lost = profilers.iter().find(|(_, wanted)| *wanted == Some(true) && !enabled);
+        let lost = profilers.iter().find(|switch| switch.wanted == Some(true) && !enabled);
         // Off on purpose needs no word.
         let is_off_on_purpose = config.enable == Some(false) || variable(ENABLE).is_some();
 
-        if let Some((profiler, _)) = lost.filter(|_| !is_off_on_purpose) {
+        if let Some(ProfilerSwitch { profiler, .. }) = lost.filter(|_| !is_off_on_purpose) {
             let name = profiler.variable();
             problems
                 .push(format!("{name} has no effect without the master switch: set {ENABLE}=1"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn switches(settings: &Settings) -> (bool, Option<bool>, Option<bool>) {
-        let [(_, timers), (_, shards)] = settings.profilers;
+        let [timers, shards] = settings.profilers.map(|switch| switch.wanted);
         (settings.enabled, timers, shards)
     }
 

@@ -79,19 +79,27 @@ impl Profiler {
     }
 }
 
+/// A profiler and what was set for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProfilerSwitch {
+    pub(crate) profiler: Profiler,
+    /// `None` when nothing sets it, which is off.
+    pub(crate) wanted: Option<bool>,
+}
+
 /// Bit of the warning about settings without effect.
 const SETTINGS: u32 = 1 << 8;
 /// Bit of the warning that no switch is set.
 const NO_SWITCH: u32 = 1 << 9;
 
 /// Sets which profilers record, and which were switched off on purpose.
-pub(crate) fn set(switches: [(Profiler, Option<bool>); 2]) {
-    let bits = |wanted: Option<bool>| {
-        let of = switches.iter().filter(|(_, is_on)| *is_on == wanted);
-        of.fold(0, |bits, (profiler, _)| bits | profiler.bit())
+pub(crate) fn set(switches: [ProfilerSwitch; 2]) {
+    let bits = |wanted: bool| {
+        let of = switches.iter().filter(|switch| switch.wanted == Some(wanted));
+        of.fold(0, |bits, switch| bits | switch.profiler.bit())
     };
-    ON.store(bits(Some(true)), Relaxed);
-    OFF_ON_PURPOSE.store(bits(Some(false)), Relaxed);
+    ON.store(bits(true), Relaxed);
+    OFF_ON_PURPOSE.store(bits(false), Relaxed);
 }
 
 /// Warns of settings that have no effect, all in one line.

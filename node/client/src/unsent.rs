@@ -46,6 +46,8 @@ impl Unsent {
 
     pub(crate) fn add(&mut self, index: u32, series: impl FnOnce() -> Series, taken: &Samples) {
         let (_, sum) = self.histograms.entry(index).or_insert_with(|| (series(), <_>::default()));
+        // A histogram beyond the limit of the wire would lose its whole frame, with all other
+        // series.
         if sum.count() + taken.histogram.count() > SAMPLES_MAX {
             self.overfull += taken.histogram.count();
             return;

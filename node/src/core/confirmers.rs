@@ -51,6 +51,7 @@ impl Confirmers {
         }
         self.newest.insert(issue.aggregator.clone(), (issue.at, now));
 
+        // The key was verified, so only aggregators can take places here.
         if self.newest.len() > CONFIRMERS_MAX {
             let oldest = self.newest.iter().min_by_key(|(_, (_, came))| *came);
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {

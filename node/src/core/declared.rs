@@ -35,6 +35,7 @@ impl DeclaredUrgencies {
     /// of too many, what was received last.
     pub(super) fn update(&mut self, now: Mono, declared: &[DeclaredUrgency]) {
         for declared in declared {
+            // A share is of a declaration and not of a sender: DogStatsD lines name none (N83).
             let share = || TokenBucket::new(SHARE_PER_MINUTE, SHARE_BURST, 0);
             let new = || Received { at: now, share: share() };
             self.all.entry(declared.clone()).or_insert_with(new).at = now;
@@ -69,6 +70,8 @@ impl DeclaredUrgencies {
             if meant.peek().is_none() {
                 continue;
             }
+
+            // One token for all operations that a prefix declares: they go in one message.
             let priority = received.priority(now, declared.urgency);
 
             for operation in meant {

@@ -123,6 +123,8 @@ pub struct Core {
 impl Core {
     /// A node at the start of a new incarnation.
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
+        // The start time of the process: normally no earlier one of this node has it, and no file is
+        // read.
         let incarnation = Incarnation(now.wall.0.max(1));
         Self {
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
@@ -208,7 +210,7 @@ impl Core {
         encoding: Encoding,
         body: &[u8],
     ) -> Result<Outcome, Malformed> {
-        self.intake.on_otlp(now, (signal, encoding), body, self.leaving)
+        self.intake.on_otlp(now, signal, encoding, body, self.leaving)
     }
 
     /// Warnings about OTLP for the operator, once for each reason: many SDKs do not log what a
@@ -247,6 +249,8 @@ impl Core {
         match event {
             BusEvent::Connected { payload_bytes_max, .. } => {
                 self.connections += 1;
+                // Before anything is sent: what is sealed from here on is divided to what this
+                // broker takes.
                 self.outbox.set_payload_max(*payload_bytes_max);
                 self.stalled = false;
                 self.connected_at = now.mono;
@@ -329,6 +333,7 @@ impl Core {
             false => self.outbox.on_acknowledged(now.mono, ticket),
         };
         let Some(enqueued) = enqueued else { return };
+
         if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
             let is_recorded = self.intake.on_own_latency(&self.publish_operation, latency_ns);
@@ -347,6 +352,7 @@ impl Core {
         let decoded = confirmation::decode(self.sealer.node(), payload);
         let applied = decoded.map_err(|error| error.reason()).and_then(|confirmation| {
             self.confirmers.check(now.mono, self.sealer.mesh(), payload, &confirmation)?;
+            // Before limits and urgencies: nothing of a forged confirmation is applied.
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
@@ -360,6 +366,8 @@ impl Core {
             if confirmation.withheld {
                 return Ok(());
             }
+            // Only now may their notes go: an aggregator has the totals of these incarnations
+            // (N43).
             if self.are_orphans_confirmed(&confirmation) {
                 self.spool.set_orphans(Vec::new());
             }
@@ -397,6 +405,7 @@ impl Core {
 
     /// Advances time: closes the interval when it is over, and ends waits that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
+        // First, so that what is sealed in this turn is already moved by a step of the clock (N51).
         self.clock_steps.on_reading(now);
         self.outbox.on_deadline(now.mono);
         self.spool.on_deadline(now.mono);
@@ -433,12 +442,15 @@ impl Core {
         self.spool.on_interval_closed();
         self.own_closed += std::mem::take(&mut self.own_open);
 
+        // What was lost before it could be recorded is in both counts, so that the difference stays
+        // what arrives (N18).
         for (reason, samples) in lost {
             let samples = SampleCount::of_jobs(samples);
             self.ledger.record(samples);
             self.ledger.lose(reason, samples);
         }
 
+        // Before this interval's own drafts are pushed, which are no backlog.
         let is_behind = self.outbox.is_behind(now.mono);
         let operations = latency.histograms.iter().map(|(series, _)| &series.operation);
         let urgent = self.declared.of_operations(now.mono, &breached, operations);
@@ -467,6 +479,7 @@ impl Core {
             self.enqueue(now, started, priority.max(least), &Body::Hardware(hardware));
         }
 
+        // Last, so that it counts the drafts of its own interval.
         let bus = self.bus_stats();
         let priority = self.reported.priority_of_bus(&bus);
         self.outbox.reset_depth_max();
@@ -490,6 +503,7 @@ impl Core {
 
     /// The samples of a draft for which there is no room are recorded and lost at once.
     fn enqueue_draft(&mut self, now: Now, draft: Draft) {
+        // Recorded even if there is no room, or what is lost would be more than what was recorded.
         self.ledger.record(samples_of(&draft));
         if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
             self.ledger.lose(loss::OUTBOX_FULL, samples_of(&dropped));
@@ -521,11 +535,15 @@ impl Core {
         let Self { outbox, sealer, ledger, clock_steps, spool, orphans_reported, records, .. } =
             self;
         clock_steps.on_reading(now);
+        // An outdated file would show what is sent now as unsent: after a crash it would arrive
+        // twice (N5).
         if !spool.may_send() {
             return None;
         }
 
         outbox.next_publish(now.mono, |seq, lane, mut draft| {
+            // An aggregator takes the age of samples from two readings of this clock, which must
+            // agree (N51).
             draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
             if draft.has_bus() {
                 orphans_reported.get_or_insert(seq);
@@ -533,6 +551,8 @@ impl Core {
             let interval = (draft.start, draft.length_ns, draft.kind);
             let sealed = sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft);
 
+            // The start is that of the sealed message, or the history would show other times than
+            // the fleet.
             if let Some(records) = records {
                 let (start, length_ns, kind) = interval;
                 let end = start.plus(Duration::from_nanos(length_ns));
@@ -568,12 +588,16 @@ impl Core {
     }
 
     fn take_over(&mut self, now: Now, mut recovered: RecoveredMessages) {
+        // A clock that was set back may have given this process the number of a former one, and
+        // numbers of messages count within an incarnation.
         let own = recovered.unused_incarnation(self.sealer.incarnation);
         self.sealer.incarnation = own;
         self.outbox.set_incarnation(own);
         let stopped = recovered.stopped();
         let expired = self.spool.on_recovered(now.wall, &mut recovered);
+
         let lost = SampleCount { all: expired.draft_samples, own: expired.draft_own_samples };
+        // They are of this incarnation now, as the drafts that it adopts are.
         self.ledger.record(lost);
         self.ledger.lose(loss::EXPIRED, lost);
         self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
@@ -610,6 +634,7 @@ impl Core {
         end: IncarnationEnd,
     ) {
         self.outbox.set_newest_sent(state.incarnation, state.newest);
+        // Without one its ledger would stay open at the aggregator for ever (N4).
         if state.lacks_final_message() {
             let last = self.sealer.final_message_of(now.wall, &state, end);
             (state.newest, state.left) = (last.seq, true);
@@ -667,6 +692,7 @@ impl Core {
     /// those of the open interval are recorded when it is closed.
     pub fn note(&self) -> NotedIncarnation {
         let open = self.intake.open_samples().saturating_sub(self.own_open);
+        // The last interval is closed, so the ledger has all of it.
         let open = if self.leaving { 0 } else { open };
         let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
         NotedIncarnation { incarnation: self.sealer.incarnation, recorded }
@@ -688,8 +714,9 @@ impl Core {
             return None;
         }
         let own = self.incarnation_state();
-        let held = (self.outbox.drafts().collect(), self.outbox.sealed().collect());
-        let batch = self.spool.next_batch(now.mono, held, own)?;
+        let (drafts, sealed) = (self.outbox.drafts().collect(), self.outbox.sealed().collect());
+        let batch = self.spool.next_batch(now.mono, drafts, sealed, own)?;
+
         // What is sealed from here on is not in this batch and must wait for the next.
         self.outbox.set_spooled(true);
         self.outbox.on_spooling();

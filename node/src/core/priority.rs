@@ -24,9 +24,11 @@ impl ReportedStates {
     pub(super) fn priority_of_hardware(&mut self, readings: &[Reading]) -> Priority {
         let lost = readings.iter().filter(|reading| reading.sensor == GPUS_LOST.name);
         let lost = lost.filter_map(|reading| reading.value).fold(0.0, f64::max);
+        // Compared with the latest message, so that a device which stays lost is urgent once.
         let is_lost = lost > std::mem::replace(&mut self.gpus_lost, lost);
         let key = |reading: &Reading| (reading.sensor.clone(), reading.labels.clone());
         let sensors = readings.iter().map(|reading| (key(reading), reading.state)).collect();
+
         let changed = std::mem::replace(&mut self.sensors, sensors) != self.sensors;
         match (is_lost, changed) {
             (true, _) => Priority::Critical,
@@ -101,6 +103,7 @@ pub(super) fn of_latency(
 /// when one is a warning. One that its sender gave a low priority is neither.
 pub(super) fn of_events(events: &Events) -> Priority {
     let of = |event: &Event| match event.alert_type {
+        // A sender may make its event less urgent, and never more (S86).
         _ if event.low_priority => Priority::Normal,
         AlertType::Error => Priority::Critical,
         AlertType::Warning => Priority::High,

@@ -73,6 +73,7 @@ impl Sealer {
             labels: draft.labels,
         };
 
+        // The body was encoded when the draft was made; only the header is written now (N44).
         let payload = wire::encode_around(&header, draft.kind, &draft.body);
         SealedMessage {
             incarnation: self.incarnation,
@@ -104,6 +105,7 @@ impl Sealer {
             incarnation,
             seq: Seq(newest.0 + 1),
             start: now,
+            // A reader refuses an empty interval.
             length_ns: 1,
             totals: former.totals.clone(),
             last: true,
@@ -112,6 +114,7 @@ impl Sealer {
         };
 
         let (lane, kind) = (Lane::Normal, SnapshotKind::Bus);
+        // What the outbox of a process that is gone held is not known; its totals close the ledger.
         let body = wire::encode_body(&Body::Bus(wire::Bus::default()));
 
         SealedMessage {
@@ -150,6 +153,7 @@ impl Sealer {
         ];
 
         let payload = match reason {
+            // The broker would refuse a letter with them as it refused the message.
             DeadLetterReason::MaxPayload | DeadLetterReason::TooLarge => Bytes::new(),
             _ => message.payload,
         };

@@ -41,6 +41,8 @@ impl SentReadings {
             return Hardware { readings, set: self.set, changed: Vec::new() };
         }
 
+        // A value that differed once stays in, although it may be as in the set again: an
+        // aggregator that applied the message before must be put back.
         let both = (0..).zip(self.readings.iter().zip(&readings));
         let differ = both.filter(|(_, (sent, read))| sent.value != read.value);
         self.changed.extend(differ.map(|(place, _)| place));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::{LossReason, Operation};
+use plimsoll_schemas::ids::LossReason;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::intake::IntakeStats;
@@ -54,8 +55,8 @@ pub struct Status {
     pub in_flight: usize,
     /// Series in the open interval.
     pub series: usize,
-    /// Limits over which samples are counted exactly, in nanoseconds.
-    pub limits: Vec<(Operation, u64)>,
+    /// Limits over which samples are counted exactly.
+    pub limits: Vec<LatencyLimit>,
     /// Whether messages can be sent.
     pub connected: bool,
     pub breaker: BreakerState,

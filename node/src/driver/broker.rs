@@ -41,13 +41,14 @@ pub(super) struct Broker {
 impl Broker {
     pub(super) fn connect(
         config: BusConfig,
-        (mesh, node): (&MeshName, &NodeName),
+        mesh: &MeshName,
+        node: &NodeName,
         has_history: bool,
         supervisor: &Supervisor,
         now: Mono,
     ) -> Result<Self, BusError> {
         let url = config.url_without_secrets();
-        let link = BrokerConnection::open(config.clone(), (mesh, node), has_history)?;
+        let link = BrokerConnection::open(config.clone(), mesh, node, has_history)?;
         let absence = Absence::since(now);
 
         Ok(Self {
@@ -86,12 +87,10 @@ impl Broker {
         }
         self.started = now;
 
-        match BrokerConnection::open(
-            self.config.clone(),
-            (&self.mesh, &self.node),
-            self.has_history,
-        ) {
+        let config = self.config.clone();
+        match BrokerConnection::open(config, &self.mesh, &self.node, self.has_history) {
             Ok(link) => {
+                // A connection that is opened anew has no such number until a confirmation comes.
                 link.spread_reconnects(self.mesh_nodes);
                 self.link = link;
             }
@@ -158,6 +157,8 @@ impl Broker {
             }
         }
 
+        // After all messages: a letter is of one that no broker takes, and delays none that may be
+        // stored.
         while let Some(letter) = core.next_dead_letter(now) {
             self.log_letter(&letter);
             if let Err(ticket) = self.link.try_publish(letter) {
@@ -252,7 +253,7 @@ mod tests {
         let identity =
             Identity { mesh: mesh.clone(), node: node.clone(), labels: Labels::default() };
         let mut core = Core::new(identity, Bounds::default(), start);
-        let connected = Broker::connect(config, (&mesh, &node), false, &supervisor, start.mono);
+        let connected = Broker::connect(config, &mesh, &node, false, &supervisor, start.mono);
         let mut broker = connected.unwrap();
         broker.close();
         broker.on_ended(&mut core, start);

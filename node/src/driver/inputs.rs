@@ -20,10 +20,10 @@ use crate::core::Core;
 use crate::core::departure::SocketPoll;
 use crate::core::intake::RejectedInput;
 use crate::io::cost::{Cost, Stage};
-use crate::io::frames::Frames;
+use crate::io::frames::{FrameAnswer, Frames};
 use crate::io::listen::Sockets;
-use crate::io::otlp::OtlpServers;
 use crate::io::otlp::stats::OtlpStats;
+use crate::io::otlp::{OtlpServers, RecordedBody};
 
 pub(super) struct Inputs {
     sockets: Sockets,
@@ -66,7 +66,10 @@ impl Inputs {
     /// Reads all sockets, up to a bound, and returns what they brought. While answers are overdue,
     /// nothing more that is answered is recorded.
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
+        // Before anything is read: a note may have become overdue since the last turn.
         self.check_answers(core, now);
+        // Datagrams first: the kernel drops what their buffers have no room for, while frames and
+        // bodies wait at their senders.
         let datagrams = self.sockets.take(cost, |event| core.on_socket_event(now, event));
 
         for RejectedInput { reason, count, example } in core.take_line_warnings() {
@@ -83,7 +86,10 @@ impl Inputs {
         }
 
         let frames = self.frames.take(|read| match read {
-            Ok(frame) => Some((core.on_frame(now, frame), core.wait_for_note(now))),
+            // Recorded first: the note must count what its answer states.
+            Ok(frame) => {
+                Some(FrameAnswer { seq: core.on_frame(now, frame), note: core.wait_for_note(now) })
+            }
             Err(error) => {
                 core.on_frame_rejected(error.reason());
                 None
@@ -92,9 +98,13 @@ impl Inputs {
 
         self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         cost.end(Stage::Frames);
-        let bodies = self.otlp.take(self.are_answers_overdue, |signal, encoding, body| {
-            (core.on_otlp(now, signal, encoding, body), core.wait_for_note(now))
-        });
+
+        let bodies =
+            self.otlp.take(self.are_answers_overdue, |signal, encoding, body| RecordedBody {
+                outcome: core.on_otlp(now, signal, encoding, body),
+                note: core.wait_for_note(now),
+            });
+
         for warning in core.take_otlp_warnings() {
             tracing::warn!("OTLP data rejected (logged once per reason): {warning}");
         }

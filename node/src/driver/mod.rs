@@ -91,6 +91,7 @@ impl Driver {
         let connection_name = format!("plimsoll-node {node}");
         let bus = config.bus.to_config(&config.mesh, &connection_name, BrokerUser::Node(&node));
         let bus = bus.map_err(invalid)?;
+        // Before anything is opened, so that a signal during the start ends it in order.
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let supervisor = Supervisor::default();
         let protection = config.http.protection().map_err(invalid)?;
@@ -98,14 +99,14 @@ impl Driver {
         let pages = Pages::start(&config.http, &protection, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
-        let has_history = config.history.path.is_some();
-        let names = (&config.mesh, &node);
-        let broker = Broker::connect(bus, names, has_history, &supervisor, clock.now().mono)
+        let (mesh, has_history) = (&config.mesh, config.history.path.is_some());
+        let broker = Broker::connect(bus, mesh, &node, has_history, &supervisor, clock.now().mono)
             .map_err(|error| invalid(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware, &supervisor);
         let scraper = Scraper::start(&node, config.endpoints(), &supervisor);
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let core = Core::new(identity.clone(), config.bounds(), clock.now());
+        // Before the spool is opened, which may seal final messages of former incarnations.
         let mut core = core.with_nonce(message_nonce()?);
         let confirm_key = config.confirm.key().map_err(invalid)?;
         confirm_key.iter().for_each(|file| core.set_confirm_key(file.key().clone()));
@@ -114,6 +115,7 @@ impl Driver {
         if history.is_kept() {
             core.keep_records();
         }
+        // Last, with the history kept already: what it takes over is recorded there once more.
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
         let (departure, cost) = (Departure::default(), Cost::default());
@@ -155,6 +157,8 @@ impl Driver {
     /// Handles one event; false when nothing is left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
+        // While sockets are emptied they are polled, whether they are announced or not: an empty
+        // one ends the step.
         let mut readable = self.departure.step() == Step::Emptying;
 
         // In this order, so that a flood of datagrams delays neither clock nor broker.
@@ -193,6 +197,8 @@ impl Driver {
         self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
+        // After the deadline, which may have closed an interval, and before the spool is written:
+        // what is sealed here is in its next batch.
         self.broker.publish(&mut self.core, now);
         while let Some(record) = self.core.next_record() {
             self.history.write(record, now.wall);
@@ -275,6 +281,7 @@ impl Driver {
 
     /// Performs the current step of the shutdown, once.
     fn depart(&mut self, now: Now) {
+        // The sockets are closed first: nothing can come after the last interval.
         if self.departure.step() == Step::Draining && !self.core.is_leaving() {
             self.inputs.close();
             self.core.on_leave(now);

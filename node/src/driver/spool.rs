@@ -58,6 +58,7 @@ impl SpoolWriter {
         // Only a thread that has ended takes nothing.
         let note = if spool.is_noting() { None } else { core.next_note(now) };
         let is_note_begun = note.is_none_or(|note| spool.write_note(note).is_ok());
+        // After the note: answers wait for it, and it has a thread of its own.
         let batch = if spool.is_busy() { None } else { core.next_spool_batch(now) };
         let is_batch_begun = batch.is_none_or(|batch| spool.write(batch).is_ok());
         if !is_note_begun || !is_batch_begun {
@@ -105,6 +106,8 @@ impl SpoolWriter {
         } else if core.leaves_nothing()
             && let Some(spool) = &self.0
         {
+            // Nothing is left for a successor to report. Their room stays, for a disk that is full
+            // by then.
             spool.erase_notes();
         }
     }

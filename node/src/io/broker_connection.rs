@@ -41,7 +41,8 @@ impl BrokerConnection {
     /// Starts to connect; with a history, requests of it are received.
     pub fn open(
         config: BusConfig,
-        (mesh, node): (&MeshName, &NodeName),
+        mesh: &MeshName,
+        node: &NodeName,
         has_history: bool,
     ) -> Result<Self, BusError> {
         let (bus, events) = Bus::connect(config)?;

@@ -55,6 +55,7 @@ pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Re
     sys_bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     let file = SocketFile(path.to_owned());
     restrict(path, access)?;
+    // Only once mode and group are set: until then no client can connect.
     if kind == SockType::Stream {
         listen(&socket, Backlog::new(BACKLOG)?)?;
     }

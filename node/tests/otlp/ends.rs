@@ -3,12 +3,18 @@
 
 use plimsoll_node::core::intake::otlp::Outcome;
 use plimsoll_node::core::spool::NoteNumber;
+use plimsoll_node::io::otlp::RecordedBody;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::fixture::{Answer, Fixture, answer_of, head, post, send};
 
 const JSON: &str = "application/json";
+
+/// A body that was recorded, and whose answer waits for a note.
+fn recorded() -> RecordedBody {
+    RecordedBody { outcome: Ok(Outcome::default()), note: NoteNumber::ALL }
+}
 
 fn is_asked_to_retry(reply: &Answer) {
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"));
@@ -62,7 +68,7 @@ async fn an_answer_waits_for_its_note_and_a_body_takes_no_memory_meanwhile() {
     let mut fixture = Fixture::open().await;
     let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
     fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;
-    let taken = fixture.servers.take(false, |_, _, _| (Ok(Outcome::default()), NoteNumber::ALL));
+    let taken = fixture.servers.take(false, |_, _, _| recorded());
     assert_eq!((taken.datagrams, fixture.stats().requests.buffered_bytes), (1, 0));
     for _ in 0..100 {
         fixture.servers.answer(NoteNumber::default());
@@ -82,7 +88,7 @@ async fn what_is_not_noted_when_a_node_ends_is_asked_to_retry() {
     let mut fixture = Fixture::open().await;
     let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
     fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;
-    fixture.servers.take(false, |_, _, _| (Ok(Outcome::default()), NoteNumber::ALL));
+    fixture.servers.take(false, |_, _, _| recorded());
     fixture.servers.end().await;
     is_asked_to_retry(&client.await.unwrap().unwrap());
 }

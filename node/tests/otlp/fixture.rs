@@ -10,8 +10,8 @@ use plimsoll_clock::Deadline;
 use plimsoll_node::config::OtlpSettings;
 use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use plimsoll_node::core::spool::NoteNumber;
-use plimsoll_node::io::otlp::OtlpServers;
 use plimsoll_node::io::otlp::stats::OtlpStats;
+use plimsoll_node::io::otlp::{OtlpServers, RecordedBody};
 use plimsoll_runtime::http::Protection;
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,7 +58,7 @@ impl Fixture {
         let Self { servers, came, .. } = self;
         servers.take(false, |signal, encoding, body| {
             came.push((signal, encoding, body.to_vec()));
-            (record(signal, encoding, body), NoteNumber::default())
+            RecordedBody { outcome: record(signal, encoding, body), note: NoteNumber::default() }
         });
         servers.answer(NoteNumber::ALL);
     }

@@ -106,11 +106,13 @@ pub(crate) async fn call<T: DeserializeOwned>(
 }
 
 fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, ApiError> {
+    // An answer of any request may be an error in its place, so that is looked for first.
     let mut answer: Value = serde_json::from_slice(payload)?;
     let Some(fault) = answer.get_mut("error").map(Value::take) else {
         return Ok(serde_json::from_value(answer)?);
     };
     let Fault { err_code, description } = serde_json::from_value(fault)?;
+
     if code::NOT_ENABLED.contains(&err_code) {
         return Err(ApiError::Absent);
     }

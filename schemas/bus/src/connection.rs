@@ -73,6 +73,8 @@ impl Bus {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = config.addresses()?;
         let reconnects = StopOnDrop(Arc::new(Reconnects::new(config.reconnect_max)));
+        // An aggregator or a tool is one of few: it need not wait for a place among thousands of
+        // nodes (S30).
         if config.role == ConnectionRole::Few {
             reconnects.0.set_mesh_nodes(1);
         }
@@ -83,18 +85,21 @@ impl Bus {
         let (role, weak) = (config.role, events.downgrade());
         let forwarder = EventForwarder { signal: signal_out, events: weak, role };
         let options = options_of(options, &config, reconnects.0.clone(), forwarder);
+        // With retries from the first attempt on, the client is there at once: a start waits for no
+        // broker.
         let client = options.connect(addresses).now_or_never();
         let client = client
             .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
             .map_err(|error| BusError::Client(error.to_string()))?;
-        let bus = Self::start(client, config, (signal, clock), reconnects, events);
+        let bus = Self::start(client, config, signal, clock, reconnects, events);
         Ok((bus, BusEvents(events_out)))
     }
 
     fn start(
         client: Client,
         config: BusConfig,
-        (signal, clock): (watch::Receiver<Signal>, Clock),
+        signal: watch::Receiver<Signal>,
+        clock: Clock,
         reconnects: StopOnDrop,
         events: mpsc::Sender<BusEvent>,
     ) -> Self {
@@ -159,8 +164,7 @@ impl Bus {
             refused: 0,
         };
 
-        let going_out = (writer, unacknowledged);
-        let running = run(supervisor, answers, going_out, client.clone(), signal);
+        let running = run(supervisor, answers, writer, unacknowledged, client.clone(), signal);
         let task = AbortOnDrop(tokio::spawn(running));
         Self { client, lanes, link, missing, queue, asides, clock, replicas, task, reconnects }
     }
@@ -224,10 +228,12 @@ impl Bus {
     /// is absent is not waited for. Events can be read to their end afterwards.
     pub async fn close(self) {
         let Self { client, queue, asides, mut task, reconnects, .. } = self;
+        // The writer ends once its queue has no other end, and only then is the connection closed.
         drop((queue, asides, client));
         if timeout(CLOSE_WAIT * 2, &mut task.0).await.is_err() {
             tracing::warn!("broker connection not closed in time");
         }
+        // Only now: a connection that is lost meanwhile is made again for what is still queued.
         drop(reconnects);
     }
 }
@@ -251,6 +257,7 @@ fn options_of(
         .request_timeout(Some(REQUEST_WAIT))
         .ping_interval(PING_EVERY)
         .client_capacity(CLIENT_COMMANDS_MAX)
+        // Beyond this the client drops answers silently; messages under way stay below it (S25).
         .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
         .reconnect_delay_callback(move |attempt| reconnects.pause(attempt))
         .event_callback(move |event| {
@@ -311,7 +318,8 @@ impl FailureForwarder {
 async fn run(
     supervisor: Supervisor,
     answers: Replies,
-    (mut writer, unacknowledged): (Writer, UnacknowledgedPublisher),
+    mut writer: Writer,
+    unacknowledged: UnacknowledgedPublisher,
     client: Client,
     mut signal: watch::Receiver<Signal>,
 ) {

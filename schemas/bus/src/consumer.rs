@@ -64,6 +64,7 @@ impl Consumer {
             "replay_policy": "instant",
             "max_deliver": 1,
             "inactive_threshold": nanos(CONSUMER_IDLE_MAX),
+            // Nothing is lost with it: the reader has its position, and opens another (S22, S72).
             "num_replicas": 1,
             "mem_storage": true,
         });

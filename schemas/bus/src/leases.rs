@@ -83,6 +83,7 @@ impl Leases {
     pub async fn try_take(&mut self, partition: Partition) -> Result<bool, String> {
         self.ensure_bucket().await?;
         let after = match self.newest(partition).await {
+            // A write of this process whose answer was lost.
             Ok(Some(newest)) if self.is_own(&newest) && !is_free(&newest) => newest.seq,
             Ok(Some(newest)) if is_free(&newest) => newest.seq,
             Ok(Some(_)) => return Ok(false),
@@ -119,6 +120,7 @@ impl Leases {
     /// # Errors
     /// States why it is not known whether it was: then it ends with the ttl.
     pub async fn release(&mut self, partition: Partition) -> Result<(), String> {
+        // Forgotten whatever the answer is: without one the lease ends with its ttl.
         let Some(after) = self.held.remove(&partition) else { return Ok(()) };
         let deletion = vec![(KV_OPERATION_HEADER, "DEL".to_owned())];
         let message = self.message(partition, deletion, Bytes::new());
@@ -133,6 +135,8 @@ impl Leases {
     /// # Errors
     /// States why there is no answer.
     pub async fn owners(&self, partitions: u16) -> Result<BTreeMap<Partition, String>, String> {
+        // Before any message is requested: one of a bucket that is still being created ends old
+        // brokers (S84).
         match self.look().await {
             Ok(_) => {}
             Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {
@@ -202,6 +206,7 @@ impl Leases {
 
         let max_age = max_age.map_err(|error| streams::explained(&error, self.replicas))?;
         let max_age = Duration::from_nanos(max_age);
+        // Its keys would never be dropped, and a dead owner would keep its partitions.
         if max_age.is_zero() {
             return Err(format!("the bucket {} has no ttl; delete it", self.bucket));
         }
@@ -235,6 +240,7 @@ impl Leases {
             "max_consumers": -1,
             "max_msgs_per_subject": 1,
             "num_replicas": self.replicas,
+            // The broker refuses one that is longer than its messages last.
             "duplicate_window": nanos(DUPLICATE_WINDOW.min(self.ttl)),
             "allow_rollup_hdrs": true,
             "deny_delete": true,

@@ -152,6 +152,7 @@ impl Supervisor {
             tokio::select! {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
+                    // Every task that misses a stream reports it; one look serves all of them.
                     if signal.connected && since_check.is_none_or(is_old) {
                         // DESIGN S26. A change of the connection decides anew.
                         if timeout(STREAM_MISSING_REST, self.signal.changed()).await.is_ok() {
@@ -226,6 +227,7 @@ impl Supervisor {
         let ServerInfo { version: server_version, max_payload: payload_bytes_max, .. } =
             self.client.server_info();
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
+        // Before messages may flow: no answer must come ahead of the connection that it is on.
         self.send(BusEvent::Connected { delivery, server_version, payload_bytes_max }).await;
         self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
     }
@@ -264,6 +266,8 @@ impl Supervisor {
             }
 
             let mut watched = self.signal.clone();
+            // A request that is not permitted gets no answer: an error of the connection is all
+            // that shows it.
             let denied = watched.wait_for(|now| now.denials != signal.denials);
 
             let outcome = tokio::select! {

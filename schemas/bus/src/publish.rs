@@ -65,6 +65,8 @@ impl Writer {
         let id: HeaderValue = message.message_id.parse().map_err(|_| Refusal::Malformed)?;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
+        // As late as possible: an aggregator compares it with the broker's time of storing, and a
+        // wait in this queue would look like a wrong clock.
         headers.insert(SENT_HEADER, HeaderValue::from(self.clock.now().wall.0));
 
         for (name, value) in &message.headers {

@@ -145,6 +145,8 @@ impl StreamReader {
                     if changed.is_err() {
                         return;
                     }
+                    // A header that the client cannot parse ends the connection each time that it
+                    // is read (S27).
                     self.losses = self.losses.saturating_add(1);
                     continue;
                 }
@@ -165,9 +167,12 @@ impl StreamReader {
             | ApiError::Silent,
         ) = interruption
         {
+            // A reader creates nothing itself: whoever follows the connection looks again after a
+            // rest, in which an operator may make a stream of their own (S26).
             self.missing.notify_one();
         }
         self.attempts = self.attempts.saturating_add(1);
+
         let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
         tracing::debug!(lane, next_seq, attempts = self.attempts, %interruption, "reading resumed");
         sleep(backoff::pause(self.attempts)).await;
@@ -201,9 +206,11 @@ impl StreamReader {
         let stream = self.lanes.stream(self.lane);
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
+        // Before a consumer, which would deliver again what ends the connection (S27).
         if self.losses >= LOSSES_MAX {
             self.read_apart(&stream).await?;
         }
+
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
         self.confirm_stream(&stream).await?;
         let mut size = PullSize::Many;
@@ -211,6 +218,8 @@ impl StreamReader {
         loop {
             consumer.request(&self.client, size).await?;
             let end = self.receive(&mut consumer, size.messages()).await?;
+            // A request that was answered to its end shows that nothing before it ends the
+            // connection.
             self.losses = 0;
 
             if end == End::Drained {
@@ -252,9 +261,11 @@ impl StreamReader {
         while begun.elapsed() < APART_FOR {
             let StreamInfo { created, state, .. } = streams::look(&self.client, stream).await?;
             let Extent { first, last, .. } = state;
+            // As with a consumer, numbers mean nothing in another stream (S9).
             if self.created != Some(created) || last.saturating_add(1) < self.next_seq {
                 return Err(Interruption::Gap);
             }
+
             let client = self.client.clone();
             let numbers = self.next_seq.max(first)..=last;
             let found = stream::iter(numbers).map(|seq| direct_get::get(&client, stream, seq));
@@ -263,10 +274,13 @@ impl StreamReader {
             while let Some(message) = found.try_next().await? {
                 self.on_message_apart(message, last).await?;
             }
+            // Numbers up to there without a message are of deleted ones.
             self.next_seq = self.next_seq.max(last.saturating_add(1));
             sleep(PULL_REST).await;
         }
 
+        // Back to a consumer: one request for many messages costs the broker less than one for
+        // each.
         self.losses = 0;
         Ok(())
     }
@@ -291,6 +305,7 @@ impl StreamReader {
     async fn take_position(&mut self, info: StreamInfo) -> Result<(), Interruption> {
         let (first_seq, last_seq) = (info.state.first, info.state.last);
         let recreated = self.created.as_ref().is_some_and(|created| *created != info.created);
+        // A stream that has less than was read of it has lost its messages, whatever its date.
         if recreated || last_seq.saturating_add(1) < self.next_seq {
             let expected_seq = self.next_seq;
             self.send(CursorEvent::Reset { expected_seq, last_seq }).await?;
@@ -352,9 +367,12 @@ impl StreamReader {
     ) -> Result<(), Interruption> {
         let position =
             message.reply.as_deref().and_then(StreamPosition::parse).ok_or(Interruption::Gap)?;
+        // The client drops messages silently when its buffer is full: only a missing number shows
+        // it.
         if position.consumer_seq != consumer.last_seq + 1 || position.stream_seq < self.next_seq {
             return Err(Interruption::Gap);
         }
+
         consumer.last_seq = position.consumer_seq;
         let event = self.delivered(message, position);
         // The position moves together with the delivery, so being cancelled here costs nothing.

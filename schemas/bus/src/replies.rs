@@ -94,6 +94,7 @@ impl Replies {
         }
 
         let ticket = Ticket(name.parse().ok()?);
+        // Whatever it answers, its place in the window is free.
         self.answers.send_modify(|answers| *answers += 1);
         let status = message.status.map(|status| status.as_u16());
         let read = acknowledgement::read(status, &message.payload);

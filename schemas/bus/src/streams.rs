@@ -97,6 +97,7 @@ impl Extent {
 /// Reads the state of one stream, of the server that leads it: another one may be behind.
 pub(crate) async fn look(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
     let info = info(client, stream).await?;
+    // Without a leader any server answers, with what it has itself, which may be less (S71).
     if info.cluster.as_ref().is_some_and(|group| group.leader.is_empty()) {
         return Err(ApiError::Leaderless);
     }

@@ -36,6 +36,8 @@ impl Window {
             self.sent.clear();
             self.generation = generation;
         }
+        // An answer that is overdue for so long will not come, and must not hold its place for
+        // ever.
         while self.sent.front().is_some_and(|sent| now.since(*sent) >= REQUEST_WAIT) {
             self.sent.pop_front();
         }

@@ -29,6 +29,7 @@ impl Cell for u16 {
     #[inline]
     fn try_add(&mut self, n: u64) -> bool {
         let sum = n.saturating_add(u64::from(*self));
+        // The other half is for amounts that are added without a check.
         let fits = sum <= u64::from(HALF);
         if fits {
             #[expect(clippy::cast_possible_truncation, reason = "it is not above the half")]
@@ -102,6 +103,7 @@ pub(super) fn add_all<C: Cell>(cells: &mut [C], first: usize, reader: &mut Paylo
         let cell = cells.get_mut(index.wrapping_sub(first));
 
         if reader.index > layout::LEN || n > 0 && cell.is_some_and(|cell| !cell.try_add(n)) {
+            // The caller continues with this number once its cells are wide.
             *reader = before;
             return;
         }
@@ -131,6 +133,8 @@ fn add_spread<C: Cell>(cells: &mut [C], at: usize, eight: Eight) {
 
 /// Adds narrow cells to narrow cells if no sum is above the [`HALF`].
 pub(super) fn added_all(ours: &mut [u16], theirs: &[u16]) -> bool {
+    // Two cells below the half cannot wrap, so the highest bit of any of the three shows a sum that
+    // does not fit.
     let any = |any, (one, two): (&u16, &u16)| any | one | two | one.wrapping_add(*two);
     let fits = ours.iter().zip(theirs).fold(0, any) < HALF;
     if fits {

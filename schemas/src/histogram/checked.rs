@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::error::CodecError;
+use super::exact::BucketSpan;
 use super::layout;
 use super::numbers::{
     Eight, HIGH, ONES, across, empty, in_lanes, read_number, split_eight, split_first_run,
@@ -26,9 +27,9 @@ pub(super) struct CheckedPayload<'a> {
 
 impl CheckedPayload<'_> {
     /// The first and the last bucket with samples.
-    pub(super) fn edges(&self) -> Option<(usize, usize)> {
+    pub(super) fn edges(&self) -> Option<BucketSpan> {
         let first = split_first_run(&self.payload).0;
-        self.end.checked_sub(1).map(|last| (first, last))
+        self.end.checked_sub(1).map(|last| BucketSpan { first, last })
     }
 }
 
@@ -55,9 +56,13 @@ impl Scan {
         let eight = Eight::of(word, used);
         self.total += sum(eight.ns);
         self.index += eight.span();
+        // The highest bit of a byte shows in each mask what holds for its number: 0 and all below
+        // it are runs. Without a branch, see `numbers`.
         let zero_halves = !(((word >> 1) & !HIGH) + !HIGH) & HIGH & used;
         let negative = (word << 7) & HIGH;
         let runs = negative | zero_halves;
+        // A run beside a run should be one; and -1 should be 0, which is the form of one empty
+        // bucket.
         self.odd |= (runs & ((runs << 8) | self.run)) | (negative & zero_halves);
         self.run = (runs >> (8 * (len - 1))) & HIGH;
     }
@@ -67,6 +72,7 @@ impl Scan {
     #[inline]
     fn wide(&mut self, bytes: &[u8; WIDE + 1]) -> bool {
         let (words, nexts) = (bytes[..WIDE].as_chunks().0, bytes[1..].as_chunks().0);
+        // A highest bit means that a number goes on in the next byte.
         if words.iter().fold(0, |any, word| any | u64::from_le_bytes(*word)) & HIGH != 0 {
             return false;
         }
@@ -91,6 +97,7 @@ impl Scan {
 
     /// Takes one number that took `len` bytes, the last of them `last`.
     fn number(&mut self, number: i64, len: usize, last: u8) -> Result<(), CodecError> {
+        // A last byte without bits makes the number longer than it need be.
         self.odd |= u64::from(len > 1 && last == 0);
         if let Ok(n @ 1..) = u64::try_from(number) {
             self.total = self.total.checked_add(n).ok_or(CodecError::TooMany)?;
@@ -146,6 +153,9 @@ pub(super) fn check(payload: &[u8], samples_max: u64) -> Result<CheckedPayload<'
     }
 
     let (total, end) = (scan.total, scan.index);
+
+    // Nearly every payload is canonical and is kept as it came; others are written anew, since
+    // equal distributions must have equal bytes.
     if scan.odd == 0 && scan.run == 0 {
         return Ok(CheckedPayload { payload: Cow::Borrowed(payload), total, end });
     }

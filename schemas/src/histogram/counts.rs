@@ -10,9 +10,10 @@
 use super::cells::{
     BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
 };
+use super::exact::BucketSpan;
 use super::layout;
 use super::numbers::SHORT_MAX;
-use super::payload::PayloadReader;
+use super::payload::{PayloadReader, SamplesBeside};
 use super::row::Row;
 
 /// In more buckets samples are not few: the list is as large as a row of eight doublings.
@@ -45,6 +46,7 @@ impl Counts {
     /// Adds `n` samples to one bucket; an index outside the layout is a bug of the caller.
     #[inline]
     pub fn add(&mut self, index: usize, n: u64) {
+        // Below the first cell this wraps round to a place that no row has.
         let at = index.wrapping_sub(self.first);
         let added = match &mut self.cells {
             Cells::Narrow(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
@@ -60,6 +62,7 @@ impl Counts {
     #[cold]
     #[inline(never)]
     fn add_with_room(&mut self, index: usize, n: u64) {
+        // A row grows to what it is asked for: an index from anywhere would claim any memory.
         assert!(index < layout::LEN, "bucket {index} is outside the layout");
         self.cover(index, index);
         let at = index - self.first;
@@ -94,10 +97,11 @@ impl Counts {
         }
     }
 
-    /// Adds all counts of a checked payload, whose first and last bucket are at `edges`.
-    pub(super) fn merge_payload(&mut self, payload: &[u8], edges: Option<(usize, usize)>) {
-        let Some((first, last)) = edges else { return };
+    /// Adds all counts of a checked payload, whose buckets are in the span `edges`.
+    pub(super) fn merge_payload(&mut self, payload: &[u8], edges: Option<BucketSpan>) {
+        let Some(BucketSpan { first, last }) = edges else { return };
         self.cover(first, last);
+        // One check of all cells for the whole payload instead of one for each number.
         self.make_room();
         let mut reader = PayloadReader::of(payload);
 
@@ -106,6 +110,8 @@ impl Counts {
             if reader.rest.is_empty() {
                 return;
             }
+            // The reader stands at the number that found no room, and goes on from there in wide
+            // cells.
             self.widen();
         }
 
@@ -120,11 +126,12 @@ impl Counts {
 
     /// Has cells from bucket `first` to bucket `last`.
     pub(super) fn cover(&mut self, first: usize, last: usize) {
+        // Cells and a list are never kept together: each bucket would have two counts.
         if let Cells::Apart(row) = &mut self.cells {
             let row = std::mem::take(row);
             self.cells = Cells::default();
-            let (least, most) = row.edges().unwrap_or((first, last));
-            self.cover(first.min(least), last.max(most));
+            let own = row.edges().unwrap_or(BucketSpan { first, last });
+            self.cover(first.min(own.first), last.max(own.last));
             row.iter().for_each(|(index, n)| self.add(index, n));
         }
 
@@ -153,6 +160,7 @@ impl Counts {
         if self.unchecked < HALF {
             return;
         }
+        // The union of all bits is below the half only if every cell is.
         if cells.iter().fold(0, |any, cell| any | cell) < HALF {
             self.unchecked = u16::from(SHORT_MAX);
         } else {
@@ -203,7 +211,7 @@ impl Counts {
         match &mut self.cells {
             Cells::Apart(ours) if ours.len() < APART_MAX => ours.merge(theirs),
             _ => {
-                let Some((first, last)) = theirs.edges() else { return };
+                let Some(BucketSpan { first, last }) = theirs.edges() else { return };
                 self.cover(first, last);
                 theirs.iter().for_each(|(index, n)| self.add(index, n));
             }
@@ -290,13 +298,14 @@ impl Counts {
     }
 
     /// Samples in one bucket, and in all above it.
-    pub(super) fn beside(&self, index: usize) -> (u64, u64) {
+    pub(super) fn beside(&self, index: usize) -> SamplesBeside {
         let (mut within, mut above) = (0_u64, 0_u64);
+        // From above: few samples are over a limit, and those below it are not read at all.
         for (at, n) in self.iter().rev().take_while(|(at, _)| *at >= index) {
             let sum = if at == index { &mut within } else { &mut above };
             *sum = sum.saturating_add(n);
         }
-        (within, above)
+        SamplesBeside { within, above }
     }
 
     /// Heap bytes in use.

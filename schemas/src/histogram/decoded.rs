@@ -49,12 +49,16 @@ impl Stated<'_> {
         let Self { exact, overs, uncertainty } = self;
         let buckets = checked::check(payload, samples_max)?;
         exact.check(buckets.total, buckets.edges()).map_err(DistributionError::Contradiction)?;
+        // Without uncertainty every sample lies in its bucket, so that the buckets bound each
+        // count.
         let Some(summary) = uncertainty else {
             overs.check(Some(&exact), |limit_ns| {
                 Over::from_buckets(&exact, limit_ns, |own| payload::beside(&buckets.payload, own))
             })?;
             return Ok(Decoded { buckets, exact, overs, uncertainty: None });
         };
+        // The true sum and counts are in the summary; those beside the buckets are for older
+        // readers.
         let (uncertainty, sum_ns, overs) =
             summary.check(exact.count, &buckets.payload, samples_max)?;
         let exact = ExactFigures { sum_ns, ..exact };

@@ -2,6 +2,13 @@
 
 use super::layout::{self, MAX_NS};
 
+/// The first and the last bucket with samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BucketSpan {
+    pub(super) first: usize,
+    pub(super) last: usize,
+}
+
 /// Figures of a distribution that are exact, whatever its buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExactFigures {
@@ -35,18 +42,13 @@ impl ExactFigures {
         Self { sum_ns: self.sum_ns.clamp(least, most), ..self }
     }
 
-    /// Checks the figures against buckets that hold `total` samples, the first and the last of
-    /// them in the buckets `edges`.
+    /// Checks the figures against buckets that hold `total` samples in the span `edges`.
     ///
     /// # Errors
     /// Names the figure that the buckets contradict.
-    pub(super) fn check(
-        &self,
-        total: u64,
-        edges: Option<(usize, usize)>,
-    ) -> Result<(), &'static str> {
+    pub(super) fn check(&self, total: u64, edges: Option<BucketSpan>) -> Result<(), &'static str> {
         let Self { count, sum_ns, min_ns, max_ns } = *self;
-        let Some((first, last)) = edges else {
+        let Some(BucketSpan { first, last }) = edges else {
             return if *self == Self::default() { Ok(()) } else { Err("count") };
         };
         let n = u128::from(count);

@@ -25,6 +25,7 @@ const HALF: u64 = 1 << HALF_BITS;
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "below 2^15 for values up to MAX_NS")]
 pub const fn index_of(value_ns: u64) -> usize {
+    // The low bits are set so that all values of the first 2 048 buckets are of group 0.
     let top_bit = (value_ns | ((1 << (UNIT_BITS + HALF_BITS + 1)) - 1)).ilog2();
     let group = top_bit - UNIT_BITS - HALF_BITS;
     ((group as u64) * HALF + (value_ns >> (group + UNIT_BITS))) as usize

@@ -41,7 +41,7 @@ pub use counts::Counts;
 pub use distribution::Distribution;
 pub use error::DistributionError;
 pub use exact::ExactFigures;
-pub use mutable::Histogram;
+pub use mutable::{Histogram, ProducerBucket};
 pub use over::{Over, Overs};
 pub use packed::Packed;
 pub use packed_counts::PackedCounts;

@@ -4,7 +4,7 @@ use super::counts::Counts;
 use super::decoded::{Decoded, Stated};
 use super::distribution::Distribution;
 use super::error::DistributionError;
-use super::exact::ExactFigures;
+use super::exact::{BucketSpan, ExactFigures};
 use super::layout::{self, MAX_NS};
 use super::over::{Over, Overs};
 use super::packed::Packed;
@@ -12,6 +12,19 @@ use super::quantile::{Quantile, rank};
 use super::uncertainty::{BucketUncertainty, PackedUncertainty, UncertaintySummary, Within};
 use super::writer::Writer;
 use crate::limits::wire::SAMPLES_MAX;
+
+/// A bucket of a producer: each of its samples is over `over_ns` and at most `upto_ns`, and no more
+/// is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerBucket {
+    /// The lower end, which is not in it; over 0 includes 0.
+    pub over_ns: u64,
+    /// The upper end. Up to an hour includes all longer samples, and `u64::MAX` represents a last
+    /// bucket without an end.
+    pub upto_ns: u64,
+    /// Samples in it.
+    pub samples: u64,
+}
 
 /// All samples of one series over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +67,7 @@ impl Histogram {
     ) -> Result<Self, &'static str> {
         let index = |bucket: Option<(usize, u64)>| bucket.map(|(index, _)| index);
         let edges = index(counts.iter().next()).zip(index(counts.iter().next_back()));
-        exact.check(total, edges)?;
+        exact.check(total, edges.map(|(first, last)| BucketSpan { first, last }))?;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
         Ok(Self { count, sum_ns, min_ns, max_ns, counts, ..Self::default() })
     }
@@ -109,6 +122,8 @@ impl Histogram {
     pub fn over(&self, limit_ns: u64) -> Over {
         let exact = self.exact();
         let beside = |index| self.counts.beside(index);
+        // Minimum and maximum decide nothing here: those of uncertain samples are of the places
+        // where they are counted.
         if let Some(uncertainty) = &self.uncertainty {
             let stated = self.overs.get(limit_ns);
             return stated.unwrap_or_else(|| uncertainty.over(limit_ns, beside));
@@ -128,6 +143,8 @@ impl Histogram {
     /// either did; of what only one did, the other's part is counted from its buckets, which is
     /// less sure where that part is itself a sum.
     pub fn merge(&mut self, other: &Self) {
+        // First, while our buckets are still ours alone: what only the other side watches is
+        // counted from them.
         self.merge_overs(&other.overs, |limit_ns| other.over(limit_ns));
         self.merge_exact(&other.exact());
         self.counts.merge(&other.counts);
@@ -150,6 +167,8 @@ impl Histogram {
         if self.overs.is_empty() && others.is_empty() {
             return;
         }
+        // While they are taken, `self.over` counts from the buckets, as is meant for a limit that
+        // only the other side watches.
         let mut overs = std::mem::take(&mut self.overs);
         overs.merge(others, |limit_ns| self.over(limit_ns), theirs);
         self.overs = overs;
@@ -235,26 +254,22 @@ impl Histogram {
         Some(Quantile { value_ns, lower_ns, upper_ns })
     }
 
-    /// Records `n` samples of a producer's bucket: each is over `over_ns` and at most `upto_ns`,
-    /// and no more is known. Their number is exact. So is the share over a limit that is not
-    /// between the two and is already watched: call [`Self::watch`] first. The rest is bounded, see
-    /// [`Quantile`](super::Quantile). Over 0 includes 0; up to an hour includes all longer samples,
-    /// and `u64::MAX` represents a last bucket without an end.
+    /// Records `n` samples of a [`ProducerBucket`]. Their number is exact. So is the share over a
+    /// limit that is not between the two ends and is already watched: call [`Self::watch`] first.
+    /// The rest is bounded, see [`Quantile`](super::Quantile).
     pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
-        self.record_all_within(std::iter::once((over_ns, upto_ns, n)), 1);
+        let bucket = ProducerBucket { over_ns, upto_ns, samples: n };
+        self.record_all_within(std::iter::once(bucket), 1);
     }
 
-    /// As [`Self::record_within`] for several buckets of a producer, each as (over, up to,
-    /// samples); cheapest in ascending order. `len` is about how many there are.
-    pub fn record_all_within(
-        &mut self,
-        buckets: impl Iterator<Item = (u64, u64, u64)>,
-        len: usize,
-    ) {
+    /// As [`Self::record_within`] for several buckets of a producer; cheapest in ascending order.
+    /// `len` is about how many there are.
+    pub fn record_all_within(&mut self, buckets: impl Iterator<Item = ProducerBucket>, len: usize) {
         let mut placed = ExactFigures { min_ns: u64::MAX, ..ExactFigures::default() };
-        for (over_ns, upto_ns, n) in buckets {
+        for ProducerBucket { over_ns, upto_ns, samples: n } in buckets {
             let (least_ns, most_ns) = (over_ns.saturating_add(1), upto_ns.min(MAX_NS));
 
+            // A bucket that holds one value alone leaves nothing open.
             if n == 0 || least_ns >= most_ns {
                 self.record_n(most_ns, n);
                 continue;
@@ -281,6 +296,7 @@ impl Histogram {
             placed.count = placed.count.saturating_add(n);
         }
 
+        // Once for all buckets: a producer's point often has 160 of them (N61).
         self.merge_exact(&placed);
     }
 
@@ -315,6 +331,8 @@ impl Histogram {
 
     /// Samples over limits as they are written beside the buckets.
     pub(crate) fn overs_as_counted(&self) -> Overs {
+        // Those of uncertain samples may contradict the buckets, and an older reader would refuse
+        // the message: they are in the summary, which it skips (S4).
         if self.uncertainty.is_some() { Overs::NONE } else { self.overs.clone() }
     }
 

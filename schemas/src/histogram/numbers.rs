@@ -39,6 +39,8 @@ impl Eight {
     /// For each number how many buckets lie before it, of at most 256 in all, and its samples.
     #[inline]
     pub(super) fn numbers(self) -> impl Iterator<Item = (u8, u8)> {
+        // The product has in each byte the sum of all bytes up to it: eight sums for one
+        // multiplication.
         let before = self.steps.wrapping_mul(ONES) << 8;
         before.to_le_bytes().into_iter().zip(self.ns.to_le_bytes())
     }
@@ -80,6 +82,7 @@ pub(super) fn split_eight(bytes: &[u8]) -> Option<(u64, &[u8])> {
 /// The numbers of one byte with which `bytes` begins, fewer than eight, and how many they are.
 #[inline]
 pub(super) fn split_short(bytes: &[u8]) -> (u64, usize) {
+    // What is missing looks like a number that goes on, which ends the short ones.
     let mut word = [0x80; 8];
     match bytes.first_chunk() {
         Some(eight) => word = *eight,
@@ -119,6 +122,7 @@ fn read_long(bytes: &mut &[u8]) -> Result<u64, CodecError> {
         let (first, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
         *bytes = rest;
 
+        // Eight bytes of seven bits leave eight of the 64, which the ninth byte has whole.
         if position == 8 {
             value |= u64::from(*first) << 56;
             break;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::DistributionError;
 use super::exact::ExactFigures;
 use super::layout::{self, MAX_NS};
+use super::payload::SamplesBeside;
 use crate::limits::wire::LIMITS_MAX;
 
 /// Samples over one limit: at least `over` and at most `over + uncertain`.
@@ -35,14 +36,14 @@ impl Over {
     pub(super) fn from_buckets(
         exact: &ExactFigures,
         limit_ns: u64,
-        beside: impl Fn(usize) -> (u64, u64),
+        beside: impl Fn(usize) -> SamplesBeside,
     ) -> Self {
         if let Some(plain) = Self::plain(exact, limit_ns) {
             return plain;
         }
         let own = layout::index_of(limit_ns.min(MAX_NS));
-        let (within, over) = beside(own);
-        Self { over, uncertain: if layout::highest(own) <= limit_ns { 0 } else { within } }
+        let SamplesBeside { within, above } = beside(own);
+        Self { over: above, uncertain: if layout::highest(own) <= limit_ns { 0 } else { within } }
     }
 
     /// The result from the smallest and the largest sample, if these alone decide it.
@@ -140,6 +141,7 @@ impl Overs {
         for (limit, over) in &mut self.0 {
             over.add(other.get(*limit).unwrap_or_else(|| theirs(*limit)));
         }
+        // All nodes of a mesh mostly watch the same limits.
         if other.limits().eq(self.limits()) {
             return;
         }

@@ -14,7 +14,7 @@ use super::counts::Counts;
 use super::decoded::{Decoded, Stated};
 use super::distribution::Distribution;
 use super::error::DistributionError;
-use super::exact::ExactFigures;
+use super::exact::{BucketSpan, ExactFigures};
 use super::layout;
 use super::over::{Over, Overs};
 use super::payload::{self, Buckets};
@@ -120,7 +120,7 @@ impl Packed {
     }
 
     /// The first and the last bucket with samples.
-    pub(super) fn edges(&self) -> Option<(usize, usize)> {
+    pub(super) fn edges(&self) -> Option<BucketSpan> {
         edges(&self.exact())
     }
 
@@ -152,10 +152,11 @@ impl Packed {
         parts().for_each(|part| exact.merge(&part.exact()));
         let room = parts().map(|part| part.payload.len()).sum();
         let mut writer = Writer::with_room(room);
-        let Some((first, last)) = edges(&exact) else { return Self::default() };
+        let Some(BucketSpan { first, last }) = edges(&exact) else { return Self::default() };
 
         if last - first < CELLS_PER_BYTE_MAX * room {
             let mut counts = Counts::default();
+            // All cells at once, or each part would grow the row.
             counts.cover(first, last);
             parts().for_each(|part| counts.merge_payload(&part.payload, part.edges()));
             counts.each(|index, n| writer.push(index, n));
@@ -193,6 +194,7 @@ impl Packed {
         let exact = self.exact();
         if let Some(uncertainty) = self.packed_uncertainty() {
             let beside = |index| payload::beside(&self.payload, index);
+            // What the message states was counted sample by sample; buckets are the estimate.
             let given = self.overs().get(limit_ns);
             return given
                 .unwrap_or_else(|| uncertainty.unpack(&self.payload).over(limit_ns, beside));
@@ -218,9 +220,10 @@ impl Supplement {
     }
 }
 
-fn edges(exact: &ExactFigures) -> Option<(usize, usize)> {
+fn edges(exact: &ExactFigures) -> Option<BucketSpan> {
     let ExactFigures { count, min_ns, max_ns, .. } = *exact;
-    (count > 0).then(|| (layout::index_of(min_ns), layout::index_of(max_ns)))
+    let span = || BucketSpan { first: layout::index_of(min_ns), last: layout::index_of(max_ns) };
+    (count > 0).then(span)
 }
 
 impl Distribution for Packed {

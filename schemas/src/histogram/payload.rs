@@ -75,14 +75,21 @@ pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
     }
 }
 
-/// Samples in one bucket of a checked payload, and in all above it.
-pub(super) fn beside(payload: &[u8], own: usize) -> (u64, u64) {
+/// Samples in one bucket, and in all above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SamplesBeside {
+    pub(super) within: u64,
+    pub(super) above: u64,
+}
+
+/// Samples beside one bucket of a checked payload.
+pub(super) fn beside(payload: &[u8], own: usize) -> SamplesBeside {
     let (mut within, mut above) = (0_u64, 0_u64);
     each(payload, |index, n| {
         within = within.saturating_add(if index == own { n } else { 0 });
         above = above.saturating_add(if index > own { n } else { 0 });
     });
-    (within, above)
+    SamplesBeside { within, above }
 }
 
 /// Buckets with samples of any payload without errors, in ascending order: (index, samples).

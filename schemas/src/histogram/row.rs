@@ -1,6 +1,7 @@
 //! Samples in few buckets: a sorted list, where a row of cells would be mostly empty.
 
-use crate::histogram::payload::Buckets;
+use crate::histogram::exact::BucketSpan;
+use crate::histogram::payload::{Buckets, SamplesBeside};
 use crate::histogram::writer::Writer;
 
 /// Samples in few buckets, in ascending order: (bucket, samples).
@@ -74,6 +75,7 @@ impl Row {
             }
         }
 
+        // Sorted in once: to insert each would move all that follow it each time.
         if !new.is_empty() {
             self.0.append(&mut new);
             self.0.sort_by_key(|(index, _)| *index);
@@ -81,8 +83,8 @@ impl Row {
     }
 
     /// The first and the last bucket.
-    pub(super) fn edges(&self) -> Option<(usize, usize)> {
-        Some((self.0.first()?.0, self.0.last()?.0))
+    pub(super) fn edges(&self) -> Option<BucketSpan> {
+        Some(BucketSpan { first: self.0.first()?.0, last: self.0.last()?.0 })
     }
 
     pub(super) fn as_slice(&self) -> &[(usize, u64)] {
@@ -90,11 +92,14 @@ impl Row {
     }
 
     /// Samples in one bucket, and in all above it.
-    pub(super) fn beside(&self, index: usize) -> (u64, u64) {
+    pub(super) fn beside(&self, index: usize) -> SamplesBeside {
         let sum = |sum: u64, (_, n): &(usize, u64)| sum.saturating_add(*n);
         let from = self.0.partition_point(|(at, _)| *at < index);
-        let above = self.0.partition_point(|(at, _)| *at <= index);
-        (self.0[from..above].iter().fold(0, sum), self.0[above..].iter().fold(0, sum))
+        let after = self.0.partition_point(|(at, _)| *at <= index);
+        SamplesBeside {
+            within: self.0[from..after].iter().fold(0, sum),
+            above: self.0[after..].iter().fold(0, sum),
+        }
     }
 
     /// Whether the samples of the other could be these, each in the same bucket or a greater one.

@@ -37,6 +37,8 @@ impl Writer {
         if self.bytes.len() < self.len + ROOM {
             self.grow();
         }
+        // In ZigZag -run is 2 * run - 1, and n is 2 * n. One empty bucket is 0, as in the reference
+        // library.
         if run <= SHORT && n < SHORT as u64 {
             self.bytes[self.len] = if run > 1 { 2 * run as u8 - 1 } else { 0 };
             self.len += usize::from(run > 0);

@@ -301,6 +301,7 @@ fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, Wi
     }
     let mut by_operation: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
 
+    // Checked as text: an operation's name is parsed only once the whole list is accepted.
     for (operation, limit_ns, allowed_ppm) in &limits {
         let known = by_operation.entry(operation).or_default();
         let is_new = (1..=MAX_NS).contains(limit_ns) && known.insert(*limit_ns);
@@ -325,6 +326,8 @@ fn check(
     IncarnationSpans { incarnation, spans }: IncarnationSpans,
 ) -> Option<ConfirmedIncarnation> {
     let forward = spans.iter().all(|(first, last)| (1..=*last).contains(first));
+    // Two that touch are one: so each set of numbers has one form, and takes the fewest of the
+    // bounded spans.
     let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0.saturating_sub(1));
     let bounded = spans.len() <= CONFIRMED_SPANS_MAX
         && spans.last().is_none_or(|(_, last)| *last <= COUNT_MAX);

@@ -100,7 +100,9 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
                 (SnapshotKind::Event, event.as_ref().map(named)),
             ];
 
-            let parts = parts.iter().filter_map(|(kind, body)| Some((*kind, body.as_deref()?)));
+            let parts = parts.iter().filter_map(|(kind, body)| {
+                Some(EncodedBody { kind: *kind, bytes: body.as_ref()? })
+            });
             combine_bodies(&parts.collect::<Vec<_>>())
         }
     }
@@ -112,16 +114,27 @@ fn named<T: Serialize>(body: &T) -> Vec<u8> {
         .expect("a body holds only maps, numbers and text, which MessagePack can express")
 }
 
+/// A body as [`encode_body`] wrote it.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedBody<'a> {
+    /// Its kind.
+    pub kind: SnapshotKind,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
 /// The body of an interval from encoded bodies, each of another kind.
 #[must_use]
-pub fn combine_bodies(parts: &[(SnapshotKind, &[u8])]) -> Vec<u8> {
-    let bytes: usize = parts.iter().map(|(kind, body)| 1 + kind.as_str().len() + body.len()).sum();
-    let mut combined = Vec::with_capacity(1 + bytes);
+pub fn combine_bodies(parts: &[EncodedBody<'_>]) -> Vec<u8> {
+    let entry = |part: &EncodedBody<'_>| 1 + part.kind.as_str().len() + part.bytes.len();
+    let mut combined = Vec::with_capacity(1 + parts.iter().map(entry).sum::<usize>());
     combined.push(fixed(FIXMAP, parts.len()));
-    for (kind, body) in parts {
+
+    // Written by hand: an encoder would have to decode each body, to encode it once more.
+    for EncodedBody { kind, bytes } in parts {
         combined.push(fixed(FIXSTR, kind.as_str().len()));
         combined.extend_from_slice(kind.as_str().as_bytes());
-        combined.extend_from_slice(body);
+        combined.extend_from_slice(bytes);
     }
     combined
 }
@@ -217,6 +230,7 @@ fn decode_as<H: Distribution>(
         _ => MESSAGE_BYTES_MAX,
     };
 
+    // Before anything is parsed, which takes time and memory by the length.
     if bytes.len() > max {
         return Err(WireError::TooLarge { bytes: bytes.len(), max });
     }
@@ -244,6 +258,8 @@ fn open<'a, B: Deserialize<'a>, H: Distribution>(
 ) -> Result<Snapshot<H>, WireError> {
     let mut rest = bytes;
     let envelope: Envelope<'a, B> = read(&mut rest).map_err(|error| explain(bytes, &error))?;
+
+    // Before anything else is judged: a later version may have other bounds.
     if envelope.schema != SCHEMA {
         return Err(WireError::Schema(envelope.schema));
     }
@@ -252,6 +268,8 @@ fn open<'a, B: Deserialize<'a>, H: Distribution>(
     }
     let (header, body) = check_header(subject, envelope)?;
     let snapshot = Snapshot { header, body: check_body(body)? };
+    // A message cannot carry more than its node has recorded: the ledger would show a surplus for
+    // ever.
     if snapshot.body.samples() > snapshot.header.totals.recorded {
         return Err(WireError::Bounds { field: "recorded" });
     }
@@ -270,6 +288,7 @@ fn check_header<B>(
     subject: &SnapshotSubject,
     envelope: Envelope<'_, B>,
 ) -> Result<(Header, B), WireError> {
+    // The broker permits subjects: a payload must not speak for another node than may publish it.
     if envelope.node != subject.node.as_str() {
         let subject = subject.node.to_string();
         return Err(WireError::Node { payload: envelope.node.into_owned(), subject });
@@ -289,6 +308,7 @@ fn check_header<B>(
             }),
         ),
         ("seq", (1..=COUNT_MAX).contains(&envelope.seq)),
+        // Half of the range leaves room for the length of the interval and the offset of a clock.
         ("start_ns", envelope.start_ns < u64::MAX / 2),
         ("length_ns", (1..=INTERVAL_NS_MAX).contains(&envelope.length_ns)),
         ("recorded", envelope.recorded <= COUNT_MAX),
@@ -343,6 +363,8 @@ fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
         if reading.value.is_some_and(|value| !value.is_finite()) {
             return Err(WireError::NotFinite { field: "reading" });
         }
+        // A value beside a reason for its absence would be shown by one reader and not by another
+        // (S11).
         if reading.value.is_some() != (reading.state == SensorState::Ok) {
             return Err(WireError::Bounds { field: "reading" });
         }

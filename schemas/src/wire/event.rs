@@ -127,6 +127,7 @@ impl Events {
                 && event.text.len() <= EVENT_TEXT_BYTES_MAX
                 && event.host.len() <= EVENT_TITLE_BYTES_MAX
                 && event.aggregation_key.len() <= EVENT_TITLE_BYTES_MAX
+                // Room for the offset of a clock, which a reader adds.
                 && event.at.0 < u64::MAX / 2
         };
 

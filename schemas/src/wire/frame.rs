@@ -34,7 +34,7 @@ pub struct Frame {
     pub clamped: u64,
     /// What it brings.
     pub latency: Latency,
-    /// True when the client ends in good order: no frame without this follows.
+    /// True when the client ends normally: no frame without this follows.
     pub last: bool,
 }
 
@@ -104,6 +104,7 @@ pub fn encode(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; PREFIX_BYTES];
     rmp_serde::encode::write_named(&mut bytes, &body)
         .map_err(|error| FrameError::Shape(error.to_string()))?;
+    // Known only once it is written: its place was left free before it.
     let length = bytes.len() - PREFIX_BYTES;
     let fits = u32::try_from(length).ok().filter(|_| length <= FRAME_BYTES_MAX);
     let prefix = fits.ok_or(FrameError::TooLarge { bytes: length })?;

@@ -217,6 +217,7 @@ impl HistoryResponse {
         let map: ResponseMap<'_> =
             read(bytes, HISTORY_RESPONSE_BYTES_MAX, |map: &ResponseMap<'_>| map.schema)?;
         let ResponseMap { number, from_ns, kept_from_ns, missing, mut slots, refused, .. } = map;
+        // First: what answers another request is checked against the wrong one below.
         if number != request.number {
             return Err(WireError::Bounds { field: "number" });
         }
@@ -238,6 +239,7 @@ impl HistoryResponse {
         let is_within = |slot: &HistorySlot| {
             (from_ns..range.end.0).contains(&slot.begin_ns)
                 && slot.begin_ns.is_multiple_of(request.step_ns)
+                // An interval counts in the slot in which it ended, and may have begun before it.
                 && slot.covered_ns <= request.step_ns.saturating_add(INTERVAL_NS_MAX)
         };
 

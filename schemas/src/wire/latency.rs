@@ -119,6 +119,7 @@ impl<'a> LatencyBody<'a> {
             gauges: check_numbers(self.gauges, "gauge")?,
         };
 
+        // A series that is there twice would be merged by one reader and replaced by another.
         check_distinct(latency.histograms.iter().map(|(series, _)| series))?;
         check_distinct(latency.counters.iter().map(|(series, _)| series))?;
         check_distinct(latency.gauges.iter().map(|(series, _)| series))?;
@@ -137,6 +138,7 @@ fn check_distinct<'a>(series: impl Iterator<Item = &'a Series>) -> Result<(), Wi
 
 fn check_histogram<H: Distribution>(entry: HistogramEntry<'_>) -> Result<(Series, H), WireError> {
     let series = Series { operation: Operation::new(entry.operation)?, labels: entry.labels };
+    // A later version may have another unit, whose numbers must not be read as nanoseconds.
     if entry.unit != UNIT {
         return Err(WireError::Bounds { field: "unit" });
     }

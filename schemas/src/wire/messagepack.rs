@@ -14,6 +14,8 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Er
     let mut reader = rmp_serde::Deserializer::from_read_ref(*bytes);
     reader.set_max_depth(DEPTH_MAX);
     let value = T::deserialize(&mut reader)?;
+    // A second value is tried, which fails at the end of the bytes for nearly every message: the
+    // reader does not report where it stands, and to find out takes a second pass.
     *bytes = match IgnoredAny::deserialize(&mut reader) {
         Err(Error::InvalidMarkerRead(error)) if error.kind() == ErrorKind::UnexpectedEof => &[],
         _ => after_one(bytes)?,

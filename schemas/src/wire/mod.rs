@@ -24,7 +24,8 @@ pub mod silences;
 mod snapshot;
 
 pub use envelope::{
-    combine_bodies, decode, decode_body, decode_packed, encode, encode_around, encode_body,
+    EncodedBody, combine_bodies, decode, decode_body, decode_packed, encode, encode_around,
+    encode_body,
 };
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};

@@ -111,6 +111,7 @@ impl ConfirmKey {
     ) -> Result<(), SignatureError> {
         let (signed, signature) =
             bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(SignatureError::Unsigned)?;
+        // What ends with other bytes is a confirmation of a version without signatures, or of none.
         if !signed.ends_with(MARK) {
             return Err(SignatureError::Unsigned);
         }

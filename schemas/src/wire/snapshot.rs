@@ -423,7 +423,7 @@ pub struct Bus {
     /// assumes.
     #[serde(skip_serializing_if = "is_zero")]
     pub suspect_units: u64,
-    /// Operations of which every client that brought their latencies has ended in good order, as of
+    /// Operations of which every client that brought their latencies has ended normally, as of
     /// the end of the interval: silence after it is no fault. In order of their names, at most
     /// `limits::wire::ENDED_OPERATIONS_MAX`.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]

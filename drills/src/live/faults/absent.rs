@@ -47,14 +47,15 @@ pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
         let gone = rig.drill.elapsed();
         let (feeder, watch) = (Feeder::begin(&socket, wide)?, Watch::begin(id));
         rig.pass("the broker is away", AWAY).await;
-        let held = (metric(&api, MESSAGES).await?, metric(&api, BYTES).await?);
+        let held =
+            Held { messages: metric(&api, MESSAGES).await?, bytes: metric(&api, BYTES).await? };
         rig.fed.insert(rig.nodes()[0].clone(), feeder.end()?);
         rig.stack.broker().restart().await?;
         rig.expect_recovery(&base, rig.drill.elapsed()).await;
 
         let curve = watch.end().await?;
         curve.write(&dir.join("resident.csv"))?;
-        judge_held(&mut rig.drill, gone, held);
+        judge_held(&mut rig.drill, gone, &held);
         judge_resident(&mut rig.drill, gone, before, &curve);
         Ok(())
     };
@@ -62,7 +63,14 @@ pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
     Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
-fn judge_held(drill: &mut Drill, since: Duration, (messages, bytes): (f64, f64)) {
+/// What a node's outbox holds, by its page.
+struct Held {
+    messages: f64,
+    bytes: f64,
+}
+
+fn judge_held(drill: &mut Drill, since: Duration, held: &Held) {
+    let Held { messages, bytes } = *held;
     let messages_max = COALESCE_MESSAGES + MESSAGES_SLACK;
     let expectation = Expectation::new(
         "holds no more than it may",

@@ -63,7 +63,8 @@ impl Blow {
 pub(super) async fn storm(
     drill: Drill,
     dir: &Path,
-    (lasting, seed): (Duration, u64),
+    lasting: Duration,
+    seed: u64,
 ) -> Result<Report> {
     eprintln!("seed {seed}");
     let options = StackOptions { servers: SERVERS, ..busy(dir)? };

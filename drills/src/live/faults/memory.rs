@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::slice::SliceIndex;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,7 +20,14 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// Resident bytes at points in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Curve(Vec<(Duration, u64)>);
+pub(super) struct Curve(Vec<Resident>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Resident {
+    /// Since the watch began.
+    at: Duration,
+    bytes: u64,
+}
 
 /// Samples a process until stopped.
 pub(super) struct Watch {
@@ -51,7 +59,7 @@ async fn follow(id: u32, mut stopped: oneshot::Receiver<()>) -> Curve {
             _ = ticks.tick() => {}
         }
         if let Some(usage) = usage(id) {
-            curve.0.push((since.elapsed(), usage.resident_bytes));
+            curve.0.push(Resident { at: since.elapsed(), bytes: usage.resident_bytes });
         }
     }
 }
@@ -63,7 +71,7 @@ impl Curve {
 
     /// Its part up to `end`, which is measured from its first point.
     pub(super) fn until(&self, end: Duration) -> Self {
-        Self(self.0.iter().copied().take_while(|(at, _)| *at <= end).collect())
+        Self(self.0.iter().copied().take_while(|point| point.at <= end).collect())
     }
 
     /// The highest of the middle third, and of the last: a level has both alike.
@@ -72,19 +80,16 @@ impl Curve {
         (self.highest(third..2 * third), self.highest(2 * third..))
     }
 
-    fn highest(
-        &self,
-        range: impl std::slice::SliceIndex<[(Duration, u64)], Output = [(Duration, u64)]>,
-    ) -> u64 {
-        self.0.get(range).into_iter().flatten().map(|(_, bytes)| *bytes).max().unwrap_or(0)
+    fn highest(&self, range: impl SliceIndex<[Resident], Output = [Resident]>) -> u64 {
+        self.0.get(range).map_or(0, highest)
     }
 
     /// A line of text from zero to the peak.
     pub(super) fn drawn(&self) -> String {
         let (peak, width) = (self.peak().max(1), self.0.len().div_ceil(COLUMNS).max(1));
-        let column = |points: &[(Duration, u64)]| {
-            let highest = points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-            let level = highest.saturating_mul(LEVELS.len() as u64).saturating_sub(1) / peak;
+        let column = |points: &[Resident]| {
+            let level =
+                highest(points).saturating_mul(LEVELS.len() as u64).saturating_sub(1) / peak;
             LEVELS[usize::try_from(level).unwrap_or(0).min(LEVELS.len() - 1)]
         };
         self.0.chunks(width).map(column).collect()
@@ -93,11 +98,15 @@ impl Curve {
     /// Writes `seconds,resident_bytes` lines.
     pub(super) fn write(&self, file: &Path) -> Result<()> {
         let mut text = String::from("seconds,resident_bytes\n");
-        for (at, bytes) in &self.0 {
+        for Resident { at, bytes } in &self.0 {
             writeln!(text, "{:.3},{bytes}", at.as_secs_f64())?;
         }
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
+}
+
+fn highest(points: &[Resident]) -> u64 {
+    points.iter().map(|point| point.bytes).max().unwrap_or(0)
 }
 
 /// Bytes in MiB, to a tenth.
@@ -112,7 +121,8 @@ mod tests {
 
     fn curve(bytes: &[u64]) -> Curve {
         let at = |place: usize| SAMPLE_EVERY * u32::try_from(place).unwrap();
-        Curve(bytes.iter().enumerate().map(|(place, bytes)| (at(place), *bytes)).collect())
+        let point = |(place, bytes): (usize, &u64)| Resident { at: at(place), bytes: *bytes };
+        Curve(bytes.iter().enumerate().map(point).collect())
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Scenario {
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
         let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
         let drill = Drill::begin(self.name()).planting(plant_miss);
-        let kills = (Duration::from_secs(kill_seconds.into()), seed);
+        let killing = Duration::from_secs(kill_seconds.into());
 
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
@@ -156,8 +156,8 @@ impl Scenario {
             Self::Breaker => breaker::refused(drill, dir).await,
             Self::SlowFetches => fetches::slow(drill, dir).await,
             Self::JobCounters => counters::counters(drill, dir).await,
-            Self::KillLoop => kill_loop::kill_loop(drill, dir, kills).await,
-            Self::KillLoopFull => kill_loop::kill_loop_full(drill, dir, kills).await,
+            Self::KillLoop => kill_loop::kill_loop(drill, dir, killing, seed).await,
+            Self::KillLoopFull => kill_loop::kill_loop_full(drill, dir, killing, seed).await,
             Self::ShortWorkers => workers::short(drill, dir).await,
             Self::QueueDepth => backlog::queue_depth(drill, dir).await,
             Self::ByteBound => backlog::byte_bound(drill, dir).await,
@@ -170,7 +170,7 @@ impl Scenario {
             Self::Storm => storm::storm(drill, dir, seed).await,
             Self::ClusterStorm => {
                 let lasting = Duration::from_secs(args.cluster_seconds.into());
-                cluster::storm(drill, dir, (lasting, seed)).await
+                cluster::storm(drill, dir, lasting, seed).await
             }
         }
     }

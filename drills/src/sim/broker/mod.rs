@@ -14,7 +14,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 
 use super::act::{Crash, Who};
-use super::event::{Event, Request, Response, StreamPosition};
+use super::event::{Event, Request, Response, StreamInfo, StreamPosition};
 use super::kernel::Kernel;
 use super::network::{Network, Server};
 use super::schedule::{MILLISECOND, Time};
@@ -82,7 +82,7 @@ impl Broker {
                 let outcome = self.streams.take(k.now(), &message);
                 k.trace(|| format!("broker: {} {outcome:?}", message.publish.message_id));
                 (0..self.consumers.len()).for_each(|which| self.pump(k, net, which, message.lane));
-                self.acknowledge(k, net, who, (message.publish.ticket, outcome));
+                self.acknowledge(k, net, who, message.publish.ticket, outcome);
             }
             (Request::DeadLetter { ticket }, _) => {
                 // Its stream shares the disk of the others.
@@ -90,13 +90,14 @@ impl Broker {
                     true => PublishOutcome::Full,
                     false => PublishOutcome::StreamMessage,
                 };
-                self.acknowledge(k, net, who, (ticket, outcome));
+                self.acknowledge(k, net, who, ticket, outcome);
             }
             (Request::Confirm { node, payload }, _) => self.relay.relay(k, net, node, payload),
             (Request::StreamInfo { lane }, Some(who)) => {
                 let stream = self.streams.stream(lane);
-                let (first, last, stream) = (stream.first(), stream.last, stream.id);
-                net.respond(k, who, Response::StreamInfo { lane, first, last, stream });
+                let (first, last) = (stream.first(), stream.last);
+                let info = StreamInfo { first, last, stream: stream.id };
+                net.respond(k, who, Response::StreamInfo { lane, info });
             }
             (Request::Consume { lane, stream, next }, Some(who @ Who::Aggregator(which))) => {
                 if self.streams.stream(lane).id != stream {
@@ -118,7 +119,8 @@ impl Broker {
         k: &mut Kernel,
         net: &mut Network,
         who: Option<Who>,
-        (ticket, outcome): (Ticket, PublishOutcome),
+        ticket: Ticket,
+        outcome: PublishOutcome,
     ) {
         let event = match outcome {
             PublishOutcome::StreamMessage => BusEvent::Acknowledged { ticket, duplicate: false },
@@ -166,10 +168,11 @@ impl Broker {
         &mut self,
         k: &mut Kernel,
         net: &mut Network,
-        (node, number): (usize, u64),
+        node: usize,
+        number: u64,
         payload: Bytes,
     ) {
-        self.relay.deliver(k, net, (node, number), payload);
+        self.relay.deliver(k, net, node, number, payload);
     }
 
     /// Its process is stopped; false when it does not run.

@@ -38,7 +38,7 @@ impl Relay {
             let span = k.rng().within(0..=self.delay_max);
             return k.after(span, Event::DelayedConfirmation { node, number, payload });
         }
-        self.deliver(k, net, (node, number), payload);
+        self.deliver(k, net, node, number, payload);
     }
 
     /// The confirmation continues; the node may have received a newer one.
@@ -46,7 +46,8 @@ impl Relay {
         &mut self,
         k: &mut Kernel,
         net: &mut Network,
-        (node, number): (usize, u64),
+        node: usize,
+        number: u64,
         payload: Bytes,
     ) {
         let is_overtaken = self.newest[node] > number;

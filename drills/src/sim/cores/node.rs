@@ -45,6 +45,12 @@ pub struct NodeCore {
     adopted: u64,
 }
 
+/// What a node that starts finds on its disk.
+pub struct DiskFiles<'a> {
+    pub spool: Option<&'a [u8]>,
+    pub notes: Option<Notes>,
+}
+
 /// A dead letter that a node hands over.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadLetter {
@@ -103,12 +109,13 @@ impl NodeCore {
         &mut self,
         node: &NodeName,
         now: Now,
-        (file, notes): (Option<&[u8]>, Option<Notes>),
+        found: DiskFiles<'_>,
         boot: &str,
         syncs: bool,
     ) -> Adopted {
+        let DiskFiles { spool, notes } = found;
         let identity = identity(node);
-        let read = file.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
+        let read = spool.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
         let journal = Wal::new(identity, (!syncs).then_some(boot));
 
         let (mut recovered, unusable) = match read.transpose() {

@@ -35,6 +35,13 @@ pub enum Server {
     Down,
 }
 
+/// Which packets of a process are held up.
+#[derive(Clone, Copy, Debug)]
+pub struct Directions {
+    pub requests: bool,
+    pub responses: bool,
+}
+
 /// See the module.
 pub struct Network {
     links: Vec<LaneLink>,
@@ -94,7 +101,8 @@ impl Network {
     pub fn on_request(
         &mut self,
         k: &mut Kernel,
-        (who, generation): (Who, u64),
+        who: Who,
+        generation: u64,
         request: Request,
         server: Server,
     ) -> Option<(Option<Who>, Request)> {
@@ -314,7 +322,8 @@ impl Network {
     pub fn on_timeout(
         &mut self,
         k: &mut Kernel,
-        (who, life): (Who, u64),
+        who: Who,
+        life: u64,
         since: Time,
         server: Server,
     ) -> bool {
@@ -327,10 +336,10 @@ impl Network {
     }
 
     /// Packets of one or both directions are held up.
-    pub fn block(&mut self, who: Who, requests: bool, responses: bool) {
+    pub fn block(&mut self, who: Who, directions: Directions) {
         let link = self.link(who);
-        link.requests.is_blocked |= requests;
-        link.responses.is_blocked |= responses;
+        link.requests.is_blocked |= directions.requests;
+        link.responses.is_blocked |= directions.responses;
     }
 
     /// Both directions are open again.

@@ -5,13 +5,14 @@ use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, encode};
 
 use crate::sim::act::Lie;
+use crate::sim::oracle::Name;
 use crate::sim::rng::Rng;
 
 /// Higher than any message number that a short run reaches.
 const NEVER_SENT: u64 = 100_000;
 
 /// A confirmation that is wrong in one way; `newest` is the node's newest message.
-pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Lie) -> Bytes {
+pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: Name, lie: Lie) -> Bytes {
     let (incarnation, seq) = newest;
     let last = if lie == Lie::Unsent { seq + NEVER_SENT } else { seq };
     let spans = vec![(Seq(1), Seq(last))];

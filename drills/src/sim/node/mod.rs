@@ -26,14 +26,14 @@ use super::cores::node::{DeadLetter, Departure, NodeCore, SocketPoll, Step};
 use super::event::{Event, Message, Request, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
-use super::oracle::Name;
+use super::oracle::{Name, Overtaking};
 use super::plan::{Knobs, Spooling};
 use super::rng::Rng;
 use super::rooms::NodeRooms;
 use super::schedule::{MICROSECOND, MILLISECOND, SECOND, Time};
 use forgery::forged;
 use job::Job;
-use spool::Spool;
+use spool::{DiskState, Spool};
 
 /// With one of this many samples a job reports an event.
 const SAMPLES_AN_EVENT: usize = 5;
@@ -149,15 +149,15 @@ impl Node {
     }
 
     /// Jobs report samples, each of which there is once: in a frame if their number is even and
-    /// none is unanswered, or in datagrams, with an event here and there.
-    pub fn load(&mut self, rooms: &mut NodeRooms<'_>, (samples, packed): (u64, u64)) {
+    /// none is unanswered, or in datagrams of `packed` each, with an event here and there.
+    pub fn load(&mut self, rooms: &mut NodeRooms<'_>, samples: u64, packed: u64) {
         let is_taken = self.machine.is_alive() && !self.machine.is_paused();
         let now = self.clock(rooms.k);
         let Some(core) = self.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
             return;
         };
         if self.job.resend(rooms, core, now)
-            || samples % 2 == 0 && self.job.send(rooms, core, now, samples)
+            || samples.is_multiple_of(2) && self.job.send(rooms, core, now, samples)
         {
             return self.settle(rooms);
         }
@@ -326,7 +326,7 @@ impl Node {
 
         if end == End::Killed && self.departure.step() == Step::Running {
             // The moment at which most is at stake: right after a frame came, perhaps answered.
-            self.load(rooms, (2, 1));
+            self.load(rooms, 2, 1);
         }
 
         self.observe(rooms);
@@ -388,9 +388,11 @@ impl Node {
 
                 if lane == Lane::Emergency && is_new && is_own {
                     let history = rooms.oracle.history();
-                    let (is_urgent, has_samples) =
-                        (history.is_urgent(&name), history.has_samples(&name));
-                    rooms.oracle.incarnation().on_overtaking(rooms.k, is_urgent, has_samples);
+                    let message = Overtaking {
+                        is_urgent: history.is_urgent(&name),
+                        has_samples: history.has_samples(&name),
+                    };
+                    rooms.oracle.incarnation().on_overtaking(rooms.k, message);
                 }
 
                 name
@@ -478,7 +480,8 @@ impl Node {
 
     fn end_spool_write(&mut self, rooms: &mut NodeRooms<'_>) {
         let now = self.clock(rooms.k);
-        let state = (self.machine.is_disk_full(), rooms.k.knobs().spool == Spooling::Synced);
+        let syncs = rooms.k.knobs().spool == Spooling::Synced;
+        let state = DiskState { is_full: self.machine.is_disk_full(), syncs };
         let Some(core) = &mut self.core else { return };
         match self.spool.end_write(core, now, state) {
             Some(true) => rooms.oracle.incarnation_mut().on_batch_written(),

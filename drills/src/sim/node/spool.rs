@@ -5,7 +5,7 @@ use plimsoll_schemas::time::Now;
 
 use super::disk::{Disk, Ending};
 use crate::sim::act::End;
-use crate::sim::cores::node::{Adopted, Batch, NodeCore, Notes};
+use crate::sim::cores::node::{Adopted, Batch, DiskFiles, NodeCore, Notes};
 use crate::sim::plan::Spooling;
 use crate::sim::rng::Rng;
 
@@ -15,6 +15,14 @@ pub(super) struct Spool {
     disk: Disk,
     writing: Option<Batch>,
     noting: Option<Notes>,
+}
+
+/// How a disk takes a write.
+#[derive(Clone, Copy)]
+pub(super) struct DiskState {
+    pub(super) is_full: bool,
+    /// Whether writes are synced.
+    pub(super) syncs: bool,
 }
 
 impl Spool {
@@ -27,7 +35,8 @@ impl Spool {
         syncs: bool,
     ) -> Adopted {
         let boot = self.disk.boots.to_string();
-        core.open_spool(name, now, (self.disk.read(), self.disk.read_notes()), &boot, syncs)
+        let found = DiskFiles { spool: self.disk.read(), notes: self.disk.read_notes() };
+        core.open_spool(name, now, found, &boot, syncs)
     }
 
     /// Takes the next batch to write, unless one is under way; true if a write begins.
@@ -44,8 +53,9 @@ impl Spool {
         &mut self,
         core: &mut NodeCore,
         now: Now,
-        (is_full, syncs): (bool, bool),
+        state: DiskState,
     ) -> Option<bool> {
+        let DiskState { is_full, syncs } = state;
         let batch = self.writing.take()?;
         if is_full {
             self.disk.discard();

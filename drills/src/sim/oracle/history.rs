@@ -14,6 +14,7 @@ use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::wire::{self, Body, Bus};
 
+use super::incarnation::Answered;
 use crate::sim::cores::aggregator::{Merged, REPORTED};
 use crate::sim::schedule::Time;
 
@@ -300,10 +301,10 @@ impl History {
         sets
     }
 
-    /// An incarnation was killed, `recorded` as in [`Self::answered`].
-    pub(super) fn on_killed(&mut self, (incarnation, recorded): (u64, u64)) {
-        self.answered.insert(incarnation, recorded);
-        self.last_killed = Some(incarnation);
+    /// An incarnation was killed.
+    pub(super) fn on_killed(&mut self, answered: Answered) {
+        self.answered.insert(answered.incarnation, answered.recorded);
+        self.last_killed = Some(answered.incarnation);
     }
 
     /// Notes are gone, or the crash reports made from them.

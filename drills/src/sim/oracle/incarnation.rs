@@ -40,8 +40,22 @@ pub struct Incarnation {
     /// Whether the load of its outbox was ever so great that new intervals overtook the others.
     has_rerouted: bool,
     stats: Option<NodeStats>,
-    /// Its name, and what it had recorded when the last frame came that it answered.
-    answered: Option<(u64, u64)>,
+    answered: Option<Answered>,
+}
+
+/// What an incarnation had recorded when the last frame came that it answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    pub incarnation: u64,
+    pub recorded: u64,
+}
+
+/// A message that goes before others.
+#[derive(Clone, Copy, Debug)]
+pub struct Overtaking {
+    pub is_urgent: bool,
+    /// Whether it has samples of any operation.
+    pub has_samples: bool,
 }
 
 /// Samples of an incarnation that ended.
@@ -87,12 +101,12 @@ impl Incarnation {
 
     /// It answers a frame, at whose arrival it had recorded this many samples.
     pub fn on_answer(&mut self, name: u64, recorded: u64) {
-        let before = self.answered.map_or(0, |(_, before)| before);
-        self.answered = Some((name, recorded.max(before)));
+        let before = self.answered.map_or(0, |answered| answered.recorded);
+        self.answered = Some(Answered { incarnation: name, recorded: recorded.max(before) });
     }
 
-    /// Its name, and what it had recorded when the last frame came that it answered.
-    pub fn answered(&self) -> Option<(u64, u64)> {
+    /// None before it answered a frame.
+    pub fn answered(&self) -> Option<Answered> {
         self.answered
     }
 
@@ -169,7 +183,8 @@ impl Incarnation {
 
     /// A message of the emergency lane is handed over for the first time: it shows a breach, or it
     /// is the last, or the newest under load, or has samples that are declared critical.
-    pub fn on_overtaking(&self, k: &mut Kernel, is_urgent: bool, has_samples: bool) {
+    pub fn on_overtaking(&self, k: &mut Kernel, message: Overtaking) {
+        let Overtaking { is_urgent, has_samples } = message;
         let is_declared = k.knobs().declares && has_samples;
         if !is_urgent && !is_declared && !self.has_rerouted {
             let words = || format!("n{}: {:?}", self.number, self.stats);

@@ -22,6 +22,7 @@ use super::plan::{Depths, Readers};
 use balance::balance;
 
 pub use history::{Name, Sets};
+pub use incarnation::Overtaking;
 pub use node::NodeOracle;
 pub use reader::{Mark, ReaderOracle, Reading};
 

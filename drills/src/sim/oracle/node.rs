@@ -91,7 +91,7 @@ impl NodeOracle {
 
         // Without a place for notes, as on a disk that was full before the first one, a node
         // answers without them and reports that.
-        let has_note = answered.is_some_and(|(incarnation, _)| noted == Some(incarnation));
+        let has_note = answered.is_some_and(|answered| noted == Some(answered.incarnation));
         if let Some(answered) = answered.filter(|_| has_note || status.spool.durable)
             && spool != Spooling::Off
             && !is_cut

@@ -102,7 +102,7 @@ impl ReaderOracle {
     ) {
         let from = reading.from;
         let reported = self.folds[from].add(node.history(), reading.name);
-        self.check_fold(k, core, (from, node), reported > 0);
+        self.check_fold(k, core, from, node, reported > 0);
         self.readings.push((reading, self.resets));
     }
 
@@ -173,7 +173,7 @@ impl ReaderOracle {
             }
         }
         for (number, node) in nodes.iter().enumerate() {
-            self.check_fold(k, core, (number, node), true);
+            self.check_fold(k, core, number, node, true);
         }
     }
 
@@ -181,7 +181,8 @@ impl ReaderOracle {
         &self,
         k: &mut Kernel,
         core: &ReaderCore,
-        (number, node): (usize, &NodeOracle),
+        number: usize,
+        node: &NodeOracle,
         checks_doubled: bool,
     ) {
         let (fold, held) = (&self.folds[number], core.held(node.name(), checks_doubled));
@@ -218,7 +219,8 @@ impl ReaderOracle {
     fn holds(
         &self,
         merged: &BTreeMap<String, Merged>,
-        (number, node): (usize, &NodeOracle),
+        number: usize,
+        node: &NodeOracle,
         name: Name,
     ) -> bool {
         if self.folds[number].was_expired() {
@@ -246,8 +248,8 @@ impl ReaderOracle {
             *at < mark.readings || (covers && *resets == mark.resets)
         };
         let mut covered = self.readings.iter().enumerate().filter(is_covered);
-        let node = |r: &Reading| (r.from, &nodes[r.from]);
-        let missing = covered.find(|(_, (r, _))| !self.holds(merged, node(r), r.name));
+        let missing =
+            covered.find(|(_, (r, _))| !self.holds(merged, r.from, &nodes[r.from], r.name));
         missing.map(|(_, (r, _))| format!("n{}: message {:?} at {}", r.from, r.name, r.number))
     }
 
@@ -257,11 +259,11 @@ impl ReaderOracle {
         nodes: &[NodeOracle],
     ) -> Option<String> {
         for (number, confirmed) in &self.confirmed {
-            let node = (*number, &nodes[*number]);
+            let node = &nodes[*number];
             for (incarnation, first, last) in confirmed {
                 let names = (*incarnation, *first)..=(*incarnation, *last);
-                let mut sent = node.1.history().messages.range(names).map(|(name, _)| *name);
-                if let Some(name) = sent.find(|name| !self.holds(merged, node, *name)) {
+                let mut sent = node.history().messages.range(names).map(|(name, _)| *name);
+                if let Some(name) = sent.find(|name| !self.holds(merged, *number, node, *name)) {
                     return Some(format!("n{number}: message {name:?}"));
                 }
             }

@@ -20,7 +20,7 @@ use super::cores::aggregator::{
     CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Merged, PendingConfirmation, ReaderCore,
     Store, Turns,
 };
-use super::event::{Event, Message, Request, Response, StreamPosition, Undo};
+use super::event::{Event, Message, Request, Response, StreamInfo, StreamPosition, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
 use super::oracle::{Mark, NodeOracle, Oracle, Reading};
@@ -205,9 +205,7 @@ impl LaneReader {
     pub fn on_response(&mut self, rooms: &mut ReaderRooms<'_>, response: Response) {
         let who = self.who();
         match response {
-            Response::StreamInfo { lane, first, last, stream } => {
-                self.on_stream_info(rooms, (lane, first, last, stream));
-            }
+            Response::StreamInfo { lane, info } => self.on_stream_info(rooms, lane, info),
             Response::Message { lane, position, message } => {
                 let cursor = &mut self.cursors[lane as usize];
                 if cursor.is_open {
@@ -226,11 +224,8 @@ impl LaneReader {
     }
 
     /// As `bus::reader` does: is our position one in this stream?
-    fn on_stream_info(
-        &mut self,
-        rooms: &mut ReaderRooms<'_>,
-        (lane, first, last, stream): (Lane, u64, u64, u64),
-    ) {
+    fn on_stream_info(&mut self, rooms: &mut ReaderRooms<'_>, lane: Lane, info: StreamInfo) {
+        let StreamInfo { first, last, stream } = info;
         let Some(core) = &mut self.core else { return };
         let cursor = &mut self.cursors[lane as usize];
         let remade = cursor.stream.is_some_and(|known| known != stream);
@@ -259,14 +254,15 @@ impl LaneReader {
             });
             let Some((lane, position, message)) = arrived else { return };
             self.turns.on_read(lane);
-            self.on_message(rooms, (lane, position), &message);
+            self.on_message(rooms, lane, position, &message);
         }
     }
 
     fn on_message(
         &mut self,
         rooms: &mut ReaderRooms<'_>,
-        (lane, position): (Lane, StreamPosition),
+        lane: Lane,
+        position: StreamPosition,
         message: &Rc<Message>,
     ) {
         let StreamPosition { stream, number, behind, at } = position;

@@ -10,7 +10,7 @@ use crate::sim::cores::aggregator::CHECKPOINT_EVERY;
 use crate::sim::event::{Event, Request, Response, Undo};
 use crate::sim::kernel::{Kernel, Outcome};
 use crate::sim::machine::Machine;
-use crate::sim::network::{Network, Server};
+use crate::sim::network::{Directions, Network, Server};
 use crate::sim::node::Node;
 use crate::sim::oracle::{Oracle, Sets};
 use crate::sim::plan::{Plan, Readers};
@@ -99,7 +99,7 @@ impl World {
             Event::Timer(Who::Node(number)) => self.at_node(number, Node::on_timer),
             Event::Timer(Who::Aggregator(which)) => self.at_reader(which, LaneReader::on_timer),
             Event::Request { who, generation, request } => {
-                let read = self.network.on_request(k, (who, generation), request, server);
+                let read = self.network.on_request(k, who, generation, request, server);
                 if let Some((who, request)) = read {
                     self.serve(who, request);
                 }
@@ -139,12 +139,12 @@ impl World {
             }
             Event::Timeout { who, since } => {
                 let life = self.machine(who).life();
-                if self.network.on_timeout(&mut self.kernel, (who, life), since, server) {
+                if self.network.on_timeout(&mut self.kernel, who, life, since, server) {
                     self.on_bus_event(who, &BusEvent::Disconnected);
                 }
             }
             Event::DelayedConfirmation { node, number, payload } => {
-                self.broker.deliver(k, &mut self.network, (node, number), payload);
+                self.broker.deliver(k, &mut self.network, node, number, payload);
             }
             Event::Client { node, life, event } => {
                 if self.nodes[node].machine().life() == life {
@@ -232,11 +232,11 @@ impl World {
 
         match act {
             Act::Load { node, samples, packed } => {
-                self.at_node(node, |node, rooms| node.load(rooms, (samples, packed)));
+                self.at_node(node, |node, rooms| node.load(rooms, samples, packed));
             }
             Act::Break { who, noticed_after } => self.tear(who, noticed_after),
             Act::Partition { who, requests, answers, span } => {
-                self.network.block(who, requests, answers);
+                self.network.block(who, Directions { requests, responses: answers });
                 self.watch(who);
                 self.undo_after(span, Undo::Unblock(who));
             }

@@ -85,8 +85,13 @@ struct Reading {
     min_ns: u64,
     max_ns: u64,
     clamped: u64,
-    /// Buckets that have grown, by how much.
-    grown: Vec<(usize, u64)>,
+    grown: Vec<GrownBucket>,
+}
+
+/// A bucket that has grown since the last reading.
+struct GrownBucket {
+    index: usize,
+    more: u64,
 }
 
 impl Half {
@@ -124,20 +129,26 @@ impl Half {
     #[inline]
     fn write(&self, value: u64, clamped: u64) {
         let index = layout::index_of(value);
+        // Before `seq` is odd: an allocation takes long, and a reading would fail for all of it.
         let leaf = match self.leaf(index) {
             Some(leaf) => leaf,
             None => self.grow(index),
         };
 
         let seq = self.seq.load(Relaxed);
+
+        // First of all stores, which the fence ensures: a reading that saw any of the counts below
+        // sees that `seq` is odd too.
         self.seq.store(seq.wrapping_add(1), Relaxed);
         fence(Release);
         add(&leaf.counts[index % LEAF], 1);
+
         let (sum, carries) = self.sum_ns.load(Relaxed).overflowing_add(value);
         self.sum_ns.store(sum, Relaxed);
         if carries {
             add(&self.sum_carry, 1);
         }
+
         // Acquire: what is written from here on cannot be what the flush was still reading.
         let first = self.taken.load(Acquire) == seq;
         if first || value < self.min_ns.load(Relaxed) {
@@ -146,6 +157,7 @@ impl Half {
         if first || value > self.max_ns.load(Relaxed) {
             self.max_ns.store(value, Relaxed);
         }
+
         if clamped > 0 {
             add(&self.clamped, clamped);
         }
@@ -172,9 +184,11 @@ impl Half {
 
     /// Samples since the last call; `None` during a record. Only one thread may call it at a time.
     pub(crate) fn take(&self) -> Option<Samples> {
+        // Most recorders have nothing new in most flushes, which are 40 ms apart.
         if self.seq.load(Acquire) == self.taken.load(Relaxed) {
             return Some(Samples::default());
         }
+
         let reading = self.reading()?;
         let taken = self.difference(&reading);
         self.remember(&reading);
@@ -183,6 +197,7 @@ impl Half {
 
     fn reading(&self) -> Option<Reading> {
         let seq = self.seq.load(Acquire);
+        // A record is being made, so the reading would be thrown away.
         if seq % 2 == 1 {
             return None;
         }
@@ -190,9 +205,10 @@ impl Half {
 
         for (number, leaf) in self.leaves() {
             for (at, (count, taken)) in leaf.counts.iter().zip(&leaf.taken).enumerate() {
+                // Both only grow, so their difference is right beyond 64 bits too.
                 let more = count.load(Relaxed).wrapping_sub(taken.load(Relaxed));
                 if more > 0 {
-                    grown.push((number * LEAF + at, more));
+                    grown.push(GrownBucket { index: number * LEAF + at, more });
                 }
             }
         }
@@ -206,6 +222,7 @@ impl Half {
             grown,
         };
 
+        // Keeps all loads above before the one below, so that a record between them shows.
         fence(Acquire);
         (self.seq.load(Relaxed) == seq).then_some(reading)
     }
@@ -215,7 +232,7 @@ impl Half {
     }
 
     fn difference(&self, reading: &Reading) -> Samples {
-        let count = reading.grown.iter().map(|(_, more)| more).sum();
+        let count = reading.grown.iter().map(|bucket| bucket.more).sum();
         let before = wide(self.taken_sum.each_ref().map(|part| part.load(Relaxed)));
         let exact = ExactFigures {
             count,
@@ -228,12 +245,15 @@ impl Half {
     }
 
     fn remember(&self, reading: &Reading) {
-        for (index, more) in &reading.grown {
-            let Some(leaf) = self.leaf(*index) else { continue };
-            add(&leaf.taken[index % LEAF], *more);
+        for &GrownBucket { index, more } in &reading.grown {
+            let Some(leaf) = self.leaf(index) else { continue };
+            add(&leaf.taken[index % LEAF], more);
         }
         self.taken_sum.iter().zip(reading.sum).for_each(|(taken, sum)| taken.store(sum, Relaxed));
         self.taken_clamped.store(reading.clamped, Relaxed);
+
+        // Last: a writer that sees this number starts `min_ns` and `max_ns` anew, which nothing
+        // reads any more by then.
         self.taken.store(reading.seq, Release);
     }
 }
@@ -250,16 +270,16 @@ fn wide([low, carry]: [u64; 2]) -> u128 {
 
 /// The exact figures if they are consistent with the counts, otherwise the edges of the outermost
 /// buckets.
-fn assemble(exact: ExactFigures, grown: &[(usize, u64)]) -> Histogram {
+fn assemble(exact: ExactFigures, grown: &[GrownBucket]) -> Histogram {
     let counts = || {
         let mut counts = Counts::default();
-        grown.iter().for_each(|(index, more)| counts.add(*index, *more));
+        grown.iter().for_each(|bucket| counts.add(bucket.index, bucket.more));
         counts
     };
     let exact_histogram = Histogram::try_from_parts(exact, counts(), exact.count);
     exact_histogram.unwrap_or_else(|_| {
-        let min_ns = grown.first().map_or(0, |(index, _)| layout::lowest(*index));
-        let max_ns = grown.last().map_or(0, |(index, _)| layout::highest(*index));
+        let min_ns = grown.first().map_or(0, |bucket| layout::lowest(bucket.index));
+        let max_ns = grown.last().map_or(0, |bucket| layout::highest(bucket.index));
         let edges = ExactFigures { min_ns, max_ns: max_ns.min(layout::MAX_NS), ..exact };
         Histogram::try_from_parts(edges, counts(), exact.count).unwrap_or_default()
     })

@@ -127,6 +127,7 @@ impl Answering {
     }
 
     fn decoded(&mut self, record: &Record<&[u8]>) -> Option<Snapshot<Packed>> {
+        // A record states no lane, which changes nothing of what a message means.
         let subject = SnapshotSubject {
             mesh: self.mesh.clone(),
             lane: Lane::Normal,
@@ -151,6 +152,8 @@ impl Answering {
         let mut bytes = SLOT_BYTES;
         let mut slots = Vec::new();
 
+        // The newest first: what finds no room is requested next, from the time that this response
+        // states (S34).
         for (begin, slot) in self.slots.into_iter().rev() {
             let slot = slot.finish(begin);
             bytes += bytes_of(&slot);

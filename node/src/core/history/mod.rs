@@ -16,4 +16,4 @@ mod segments;
 
 pub use answer::Answering;
 pub use record::{Record, SEGMENT_BEGIN, scan};
-pub use segments::{HistoryBounds, Plan, Segment, Segments};
+pub use segments::{HistoryBounds, IntervalEnds, Plan, Segment, Segments};

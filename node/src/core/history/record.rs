@@ -44,13 +44,16 @@ impl<B: AsRef<[u8]>> Record<B> {
     pub fn append_to(&self, segment: &mut Vec<u8>) {
         let message = self.message.as_ref();
         let length = u32::try_from(message.len()).expect("messages are bounded far below 4 GiB");
+
         let begin = segment.len();
         segment.extend_from_slice(&length.to_le_bytes());
+        // The place of the checksum, which is known once all that it covers is written.
         segment.extend_from_slice(&[0; FRAME_BYTES - LENGTH_BYTES]);
         segment.extend_from_slice(&self.end.0.to_le_bytes());
         segment.extend_from_slice(&self.length_ns.to_le_bytes());
         segment.push(number_of(self.kind));
         segment.extend_from_slice(message);
+
         let checksum = crc32fast::hash(&segment[begin + FRAME_BYTES..]);
         segment[begin + LENGTH_BYTES..begin + FRAME_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
@@ -72,6 +75,7 @@ fn take_record(bytes: &[u8]) -> Option<(Record<&[u8]>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let (checksum, rest) = rest.split_first_chunk::<{ FRAME_BYTES - LENGTH_BYTES }>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    // Before anything is read: a damaged length must not claim the rest of the segment.
     if length > MESSAGE_BYTES_MAX {
         return None;
     }

@@ -19,12 +19,19 @@ pub struct HistoryBounds {
     pub bytes_max: u64,
 }
 
+/// Ends of the earliest and the latest interval of a segment. A clock that was set back makes those
+/// of several segments overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntervalEnds {
+    pub earliest: Wall,
+    pub latest: Wall,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Segments are numbered in the order in which they were closed.
     pub number: u64,
-    /// Ends of its earliest and latest interval. A clock that was set back makes segments overlap.
-    pub ends: (Wall, Wall),
+    pub ends: IntervalEnds,
     /// Its bytes; not part of its name.
     pub bytes: u64,
 }
@@ -42,9 +49,22 @@ pub struct Plan {
     pub places: Vec<usize>,
 }
 
+impl IntervalEnds {
+    /// These, which may be of no interval yet, with one more.
+    pub fn with(ends: Option<Self>, end: Wall) -> Self {
+        let Self { earliest, latest } = ends.unwrap_or(Self { earliest: end, latest: end });
+        Self { earliest: earliest.min(end), latest: latest.max(end) }
+    }
+
+    /// Whether an interval between them may be in a range.
+    pub fn overlap(&self, range: &Range<Wall>) -> bool {
+        self.earliest < range.end && self.latest >= range.start
+    }
+}
+
 impl Segment {
     pub fn file_name(&self) -> String {
-        let (earliest, latest) = self.ends;
+        let IntervalEnds { earliest, latest } = self.ends;
         format!("{:010}-{:020}-{:020}{SUFFIX}", self.number, earliest.0, latest.0)
     }
 
@@ -52,7 +72,10 @@ impl Segment {
     pub fn of_file(name: &str, bytes: u64) -> Option<Self> {
         let mut parts = name.strip_suffix(SUFFIX)?.split('-').map(|part| part.parse().ok());
         let (number, earliest, latest) = (parts.next()??, parts.next()??, parts.next()??);
-        let segment = Self { number, ends: (Wall(earliest), Wall(latest)), bytes };
+        let ends = IntervalEnds { earliest: Wall(earliest), latest: Wall(latest) };
+        let segment = Self { number, ends, bytes };
+        // A name that is written in another way would be another file when it is opened by its
+        // segment.
         (segment.file_name() == name).then_some(segment)
     }
 }
@@ -91,15 +114,17 @@ impl Segments {
 
     /// End of the earliest interval.
     pub fn earliest(&self) -> Option<Wall> {
-        self.0.iter().map(|segment| segment.ends.0).min()
+        self.0.iter().map(|segment| segment.ends.earliest).min()
     }
 
     /// Removes and returns the segments that are too old, and the oldest beyond `bytes_max`.
     pub fn expire(&mut self, now: Wall, bounds: HistoryBounds) -> Vec<Segment> {
         let HistoryBounds { age_max, bytes_max } = bounds;
-        let is_old = |segment: &Segment| now.since(segment.ends.1) > age_max;
+        let is_old = |segment: &Segment| now.since(segment.ends.latest) > age_max;
         let mut gone: Vec<Segment> = self.0.extract_if(.., |segment| is_old(segment)).collect();
         let mut bytes = self.bytes();
+        // The lowest numbers first: a file that was closed last stays, also if its clock was set
+        // back.
         let beyond = self.0.iter().take_while(|segment| {
             let is_beyond = bytes > bytes_max;
             bytes = bytes.saturating_sub(segment.bytes);
@@ -113,20 +138,24 @@ impl Segments {
     /// What to read for the newest part of a request that one response may cover, given the ends of
     /// the intervals in the open segment. `None` when more segments reach its last slot than may be
     /// read.
-    pub fn plan(&self, request: &HistoryRequest, open: Option<(Wall, Wall)>) -> Option<Plan> {
+    pub fn plan(&self, request: &HistoryRequest, open: Option<IntervalEnds>) -> Option<Plan> {
         let HistoryRequest { range, step_ns, .. } = request;
         let slots = step_ns.saturating_mul(HISTORY_SLOTS_MAX as u64);
         let earliest = Wall(range.end.0.saturating_sub(slots)).max(range.start);
-        let is_wanted = |(first, last): (Wall, Wall)| first < range.end && last >= earliest;
+        let wanted = earliest..range.end;
         let mut places: Vec<usize> =
-            (0..self.0.len()).filter(|place| is_wanted(self.0[*place].ends)).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(self.0[*place].ends.1));
-        let mut bytes = if open.is_some_and(is_wanted) { HISTORY_READ_BYTES / 2 } else { 0 };
+            (0..self.0.len()).filter(|place| self.0[*place].ends.overlap(&wanted)).collect();
+        // The newest first, so that each response covers the end of what is left of the range.
+        places.sort_by_key(|place| std::cmp::Reverse(self.0[*place].ends.latest));
+
+        // The open segment is read beside them, and has the bytes of a closed one at most.
+        let is_open_read = open.is_some_and(|ends| ends.overlap(&wanted));
+        let mut bytes = if is_open_read { HISTORY_READ_BYTES / 2 } else { 0 };
 
         for taken in 0..places.len() {
             let segment = &self.0[places[taken]];
             // Everything that ended since then is in the segments taken so far.
-            let from = after(segment.ends.1, *step_ns).max(earliest);
+            let from = after(segment.ends.latest, *step_ns).max(earliest);
             let is_full = bytes >= HISTORY_READ_BYTES || taken == HISTORY_READ_SEGMENTS_MAX;
 
             if is_full && from < range.end {
@@ -159,7 +188,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn segment(number: u64, first: u64, last: u64) -> Segment {
-        let ends = (Wall(first * SECOND), Wall(last * SECOND));
+        let ends = IntervalEnds { earliest: Wall(first * SECOND), latest: Wall(last * SECOND) };
         Segment { number, ends, bytes: HISTORY_READ_BYTES / 2 }
     }
 
@@ -245,8 +274,9 @@ mod tests {
                 prop_assert!(plan.range.start >= begin);
                 prop_assert_eq!(plan.range.start.0 % request.step_ns, 0);
                 for place in 0..segments.len() {
-                    let (first, last) = segments.get(place).unwrap().ends;
-                    let overlaps = first < plan.range.end && last >= plan.range.start;
+                    let ends = segments.get(place).unwrap().ends;
+                    let overlaps =
+                        ends.earliest < plan.range.end && ends.latest >= plan.range.start;
                     prop_assert!(!overlaps || plan.places.contains(&place), "{plan:?} {place}");
                 }
                 request.range.end = plan.range.start;

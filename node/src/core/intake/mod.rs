@@ -80,11 +80,10 @@ impl Intake {
     /// An intake with an empty interval. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
         let Rules { labels, units, otlp, targets } = rules;
-        let reading = (labels.clone(), units.clone());
         Self {
+            otlp: Otlp::new(labels.clone(), units.clone(), otlp, seed),
+            recorder: Recorder::new(now, series_max, labels.clone(), units.clone(), seed),
             pages: Pages::new(now, labels, units, targets, seed),
-            otlp: Otlp::new(reading.clone(), otlp, seed),
-            recorder: Recorder::new(now, series_max, reading, seed),
             clients: Clients::default(),
             jobs: Jobs::default(),
             events: OpenEvents::default(),
@@ -101,6 +100,8 @@ impl Intake {
 
         if rest.starts_with(Sequence::PREFIX) {
             let line = take_until(b'\n', &mut rest);
+            // A number that cannot be read costs itself alone: the lines behind it are recorded all
+            // the same.
             match self.on_sequence(trimmed(line)) {
                 Ok(()) => {}
                 Err(Reject::Duplicate) => return self.recorder.reject(Reject::Duplicate),
@@ -115,6 +116,7 @@ impl Intake {
             }
         }
 
+        // What is recorded next may be anyone's.
         self.recorder.set_source(None);
     }
 
@@ -154,6 +156,8 @@ impl Intake {
         if let Err(reason) = outcome {
             let reason = match reason {
                 Reject::TooLong => reason,
+                // Bytes that are no text explain whatever else is wrong with the line. A long one
+                // is not read.
                 _ if str::from_utf8(line).is_err() => Reject::Encoding,
                 _ => reason,
             };
@@ -229,12 +233,13 @@ impl Intake {
     pub(super) fn on_otlp(
         &mut self,
         now: Now,
-        format: (Signal, Encoding),
+        signal: Signal,
+        encoding: Encoding,
         body: &[u8],
         leaving: bool,
     ) -> Result<Outcome, Malformed> {
         let recorder = (!leaving).then_some(&mut self.recorder);
-        self.otlp.on_body(recorder, now, format, body)
+        self.otlp.on_body(recorder, now, signal, encoding, body)
     }
 
     pub(super) fn take_otlp_warnings(&mut self) -> Vec<String> {
@@ -254,7 +259,7 @@ impl Intake {
         self.recorder.on_limits(now, limits);
     }
 
-    pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
+    pub(super) fn limits(&self) -> Vec<LatencyLimit> {
         self.recorder.limits()
     }
 
@@ -263,19 +268,20 @@ impl Intake {
     }
 
     pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
+        // Before the recorder closes the interval, and with it who brought what.
         let judged = self.judged();
         self.jobs.on_interval(now.mono, &judged, self.recorder.brought());
         ClosedInterval { events: self.events.take(), ..self.recorder.close(now) }
     }
 
-    /// Operations of which every job has ended in good order, as of the last closed interval.
+    /// Operations of which every job has ended normally, as of the last closed interval.
     pub(super) fn ended_operations(&self) -> Box<[Operation]> {
         self.jobs.ended(&self.judged())
     }
 
     /// Operations that a budget of an aggregator judges.
     fn judged(&self) -> BTreeSet<Operation> {
-        self.recorder.limits().into_iter().map(|(operation, _)| operation).collect()
+        self.recorder.limits().into_iter().map(|limit| limit.operation).collect()
     }
 
     pub(super) fn series(&self) -> usize {

@@ -61,6 +61,7 @@ impl DeadLetterReason {
     /// Whether the same message may be accepted later, so that it is tried again.
     pub const fn may_pass(self) -> bool {
         match self {
+            // For these the first refusal is enough; the others may pass once an operator notices.
             Self::MaxPayload | Self::TooLarge | Self::Malformed => false,
             Self::StreamFull | Self::NoStream | Self::Denied | Self::Rejected => true,
         }
@@ -124,9 +125,11 @@ impl DeadLetters {
     /// Makes the letter of a message; false when as many as may wait do, or the message has one.
     pub(super) fn try_add(&mut self, message: Ticket, reason: DeadLetterReason) -> bool {
         let is_known = self.letters.values().any(|letter| letter.message == message);
+        // The message stays in the outbox and asks again, so nothing is lost by a refusal here.
         if is_known || self.letters.len() >= DEAD_LETTERS_MAX {
             return false;
         }
+
         let ticket = Ticket(TICKETS + self.made);
         self.made += 1;
         self.letters.insert(ticket, Letter { message, reason, stage: Stage::Ready });
@@ -187,6 +190,8 @@ impl DeadLetters {
         for letter in self.letters.values_mut() {
             match letter.stage {
                 Stage::Resting(until) if now >= until => letter.stage = Stage::Ready,
+                // Without an answer nothing shows whether it is stored; a stream keeps one letter
+                // of an id.
                 Stage::InFlight(sent) if now.since(sent) >= ACK_WAIT => {
                     letter.stage = Stage::Resting(now.plus(RETRY_PAUSE));
                 }

@@ -27,6 +27,14 @@ pub(super) struct SealedLoad {
     pub(super) load: OutboxLoad,
 }
 
+/// A draft as it is held: its id, and the lane in which it waits.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldDraft<'a> {
+    pub id: DraftId,
+    pub lane: Lane,
+    pub draft: &'a Draft,
+}
+
 pub(super) struct Drafts {
     bounds: OutboxBounds,
     ids: DraftIds,
@@ -74,9 +82,12 @@ impl Drafts {
     ) -> Result<(), Box<Draft>> {
         draft.id = self.ids.next_id();
         let mut load = self.load(now, sealed);
+        // The states are those that hold with the new draft, or it would be placed by the load
+        // before it.
         (load.depth, load.bytes) = (load.depth + draft.produced, load.bytes + draft.bytes());
 
         self.pressure.on_produced(now, load);
+        // Only readings: samples are merged instead, which costs them time resolution alone (N10).
         if self.pressure.is_dropping() {
             while self.drop_low() {}
         }
@@ -88,6 +99,7 @@ impl Drafts {
         let overtakes = is_immediate || is_behind && self.overtakes(&draft);
         let lane = if overtakes { Lane::Emergency } else { Lane::Normal };
 
+        // Apart from the queues, so that it always has room and is sealed after all others (N14).
         if draft.last && self.final_message.is_none() {
             self.final_message = Some((lane, draft));
         } else if let Err(draft) = self.try_enqueue(lane, draft, sealed) {
@@ -122,6 +134,7 @@ impl Drafts {
         while let Some(urgent) = self.normal.take_first(is_urgent) {
             self.emergency.push(urgent);
         }
+        // What this interval has brought so far has the present time, and stays.
         let is_outdated = |draft: &Draft| !is_urgent(draft) && draft.enqueued < now;
         while let Some(outdated) = self.emergency.take_first(is_outdated) {
             self.normal.push_by_age(outdated);
@@ -140,6 +153,8 @@ impl Drafts {
         draft: Draft,
         sealed: SealedLoad,
     ) -> Result<(), Box<Draft>> {
+        // Room is made in the order of what it costs: readings that newer ones replace, then time
+        // resolution, and a sample only when neither helps.
         let bytes_max = self.bounds.thresholds.bytes_max;
         while self.bytes() + sealed.load.bytes + draft.bytes() > bytes_max {
             if !self.drop_low() && !self.coalesce_once() {
@@ -155,6 +170,7 @@ impl Drafts {
             return Ok(());
         }
 
+        // Joined with the newest interval it needs no entry, and shares the names of series (N9).
         let room = bytes_max.saturating_sub(held - self.normal.amount().bytes);
         let fewer = self.normal.try_join_newest(draft, room, &mut self.ids)?;
         self.coalesced += fewer;
@@ -192,6 +208,8 @@ impl Drafts {
         let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
         self.dropped += 1;
         self.lose_events(EXPIRED, expired.events());
+
+        // The load has fallen here too, and may have ended a state of pressure.
         self.on_sealed_removed(now, sealed);
         Some(expired)
     }
@@ -275,6 +293,7 @@ impl Drafts {
     /// The node is leaving: the emergency lane's drafts go by the normal one.
     pub(super) fn on_leave(&mut self) {
         self.pressure.on_leave();
+        // A token for each of them would come after the node has ended (N14).
         self.normal.prepend(&mut self.emergency);
     }
 
@@ -290,11 +309,15 @@ impl Drafts {
         expires.into_iter().chain(self.pressure.next_deadline()).min()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = HeldDraft<'_>> {
         let normal = self.normal.iter().map(|draft| (Lane::Normal, draft));
         let emergency = self.emergency.iter().map(|draft| (Lane::Emergency, draft));
         let last = self.final_message.iter().map(|(lane, draft)| (*lane, draft));
-        normal.chain(emergency).chain(last).map(|(lane, draft)| (draft.id, lane, draft))
+        normal.chain(emergency).chain(last).map(|(lane, draft)| HeldDraft {
+            id: draft.id,
+            lane,
+            draft,
+        })
     }
 
     /// What drafts and sealed messages are together.

@@ -137,6 +137,7 @@ impl InFlight {
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
         let sent = self.messages.remove(&ticket)?;
         self.index.remove(ticket, &sent);
+
         let amount = Amount::of_sealed(&sent.message);
         self.amount = self.amount - amount;
         if sent.adopted {
@@ -195,6 +196,7 @@ impl InFlight {
 
     /// Messages whose acknowledgement is overdue, the oldest first.
     pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
+        // The set is in the order of deadlines; whoever sends again wants the order of the seals.
         let mut overdue = until(&self.index.in_flight, now);
         overdue.sort_unstable();
         overdue
@@ -227,6 +229,8 @@ impl InFlight {
 
     /// The message sent the longest ago among those of a subject that are in flight.
     pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
+        // A broker handles the messages of a connection in order, so what it denies is what was
+        // sent first (N47).
         let in_flight = self.index.in_flight.iter().filter_map(|(_, ticket)| {
             let sent = self.get(*ticket).filter(|sent| sent.message.subject == subject)?;
             Some((sent.departure()?.at, *ticket))
@@ -274,6 +278,8 @@ impl Index {
         sent: &OutgoingMessage,
     ) -> Option<(&mut BTreeSet<Entry>, Entry)> {
         let lane = sent.message.lane;
+
+        // No time ends the states at zero, which leaves their messages in the order of the seals.
         let (set, at) = match sent.state {
             State::Unspooled => (&mut self.unspooled, Mono(0)),
             State::Spooling => (&mut self.spooling, Mono(0)),
@@ -281,6 +287,7 @@ impl Index {
             State::InFlight(attempt) => (&mut self.in_flight, attempt.overdue_at),
             State::Waiting => (&mut self.lane_mut(lane).waiting, Mono(0)),
             State::Resting { until } => (&mut self.resting, until),
+            // Only the answer to its letter ends this.
             State::AwaitsLetter => return None,
         };
         Some((set, (at, ticket)))

@@ -57,6 +57,7 @@ pub fn message_id(
         IdOf::Copy(resends) => format!("{name}-r{resends}"),
         IdOf::Letter => format!("{name}-dead"),
     };
+    // Of a version without a nonce: under another id a stream that has it would store it twice.
     if nonce.is_none() {
         return name;
     }

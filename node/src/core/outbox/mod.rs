@@ -56,6 +56,7 @@ pub(super) use draft::split;
 pub(super) use draft::tests::events as event_drafts;
 pub use draft::{Draft, DraftId, Priority};
 use draft::{HEADER_BYTES, NODE_LABELS_BYTES_MAX};
+pub use drafts::HeldDraft;
 use drafts::{Drafts, SealedLoad};
 use in_flight::InFlight;
 pub use message_id::{IdOf, MessageNonce, message_id};
@@ -126,6 +127,8 @@ impl Outbox {
         Self {
             in_flight: InFlight::default(),
             unconfirmed: Unconfirmed::new(bounds.unconfirmed),
+            // With an entry from the start, so that a confirmation before the first message is
+            // forged too.
             newest_sent: BTreeMap::from([(incarnation, Seq(0))]),
             next_seq: Seq(1),
             spooled: false,
@@ -233,6 +236,7 @@ impl Outbox {
     /// The broker cannot be reached, or does not answer: what is on its way may be lost.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
+        // With nothing on its way the loss shows nothing about the link: the window stays as it is.
         match self.in_flight.unanswered() {
             0 => self.window.end_measurement(),
             _ => self.window.on_lost(),
@@ -293,6 +297,7 @@ impl Outbox {
             }
 
             if let Some(sent) = self.in_flight.get(ticket).and_then(OutgoingMessage::departure) {
+                // A missing answer halves the rate: the link may have become slower.
                 self.window.on_overdue(now, sent);
             }
             self.fail(now, ticket, NoAnswer::Overdue);
@@ -344,6 +349,7 @@ impl Outbox {
         self.window.on_load(now, is_empty);
 
         while self.may_send(now) {
+            // A sealed message took its token and its place in the window before it was sealed.
             if let Some(ticket) = self.in_flight.ready() {
                 return self.send(now, ticket);
             }
@@ -360,14 +366,21 @@ impl Outbox {
             let enqueued = draft.enqueued;
 
             if lane == Lane::Emergency {
+                // What the rules declare critical is not delayed, so it does not count as rerouted
+                // (N83).
                 let is_immediate = draft.priority == Priority::Immediate;
                 self.sent_at_once += u64::from(is_immediate);
                 self.critical_rerouted += u64::from(draft.is_critical() && !is_immediate);
                 self.stats.rerouted += u64::from(!is_immediate);
             }
 
+            // Numbered only now: what was merged or dropped before leaves no gap in the numbers, so
+            // a gap at an aggregator always is a message that has not arrived (N12).
             let message = seal(self.next_seq, lane, draft);
             self.next_seq = Seq(self.next_seq.0 + 1);
+
+            // With a spool it is not ready yet, and the loop seals more: one write holds all of
+            // them.
             self.in_flight.add_sealed(message, enqueued, self.spooled);
         }
 
@@ -380,7 +393,10 @@ impl Outbox {
     fn pop_interval(&mut self, lane: Lane) -> Option<Draft> {
         let left = self.window.bytes().saturating_sub(self.normal_bytes_on_the_way());
         let (first, more) = self.drafts.pop(lane, self.body_bytes())?;
+        // Each part is acknowledged or lost by itself, so it is attempted by itself as well.
         self.stats.attempted += more;
+
+        // What travels beside must not delay what is urgent: only what the window still holds.
         let most = COALESCED_BYTES_MAX.min(self.payload_body_bytes);
         let room = left.min(most).saturating_sub(first.body.len());
         let beside = self.drafts.pop_beside(lane, &first, room);
@@ -399,6 +415,7 @@ impl Outbox {
         let departure = self.window.depart(now);
         let (sent, publish) = self.in_flight.send(departure, ticket, wait)?;
         self.stats.retried += u64::from(sent.is_retry());
+        // Noted before the message leaves: a confirmation of any later number is forged.
         if let Some(newest) = self.newest_sent.get_mut(&sent.message.incarnation) {
             *newest = sent.message.seq.max(*newest);
         }
@@ -408,6 +425,8 @@ impl Outbox {
 
     fn resend(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let publish = self.unconfirmed.send(now, ticket)?;
+
+        // Only marks the link as used: the answer to a resend is not measured.
         self.window.depart(now);
         self.stats.resent += 1;
         self.breaker.on_sent(ticket);
@@ -417,6 +436,8 @@ impl Outbox {
     fn next_candidate(&mut self, now: Mono) -> Option<(Lane, Candidate)> {
         let room = self.has_room(now);
         if let Some((candidate, critical)) = self.candidate(Lane::Emergency, room) {
+            // Asked before a token is taken, so that none is spent on a message that must wait
+            // anyway.
             if !self.may_pass(now, candidate) {
                 self.was_window_full = true;
                 return None;
@@ -445,6 +466,7 @@ impl Outbox {
             self.leave_emergency_lane(now);
         }
         let (candidate, _) = self.candidate(Lane::Normal, room)?;
+        // The other places are the emergency lane's, which a backlog would otherwise fill (N46).
         if self.in_flight() >= IN_FLIGHT_MAX - IN_FLIGHT_RESERVED || self.is_resting() {
             return None;
         }
@@ -545,6 +567,8 @@ impl Outbox {
 
     /// The message that one lane sends next, and whether it is critical.
     fn candidate(&self, lane: Lane, room: bool) -> Option<(Candidate, bool)> {
+        // What has a number goes before drafts: an aggregator counts it as missing until it
+        // arrives, and drafts can still be merged.
         if let Some(ticket) = self.in_flight.waiting(lane) {
             return Some((Candidate::Retry(ticket), false));
         }
@@ -565,6 +589,8 @@ impl Outbox {
         let was_retry = self.in_flight.get(ticket).is_some_and(OutgoingMessage::is_retry);
         self.stats.retried -= u64::from(was_retry);
         self.release(ticket, Event::NotHandedOver);
+
+        // Our own queue was full, which has room again far sooner than a broker in trouble.
         self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
     }
 
@@ -602,6 +628,8 @@ impl Outbox {
             self.resume_at = Some(now.plus(RETRY_PAUSE));
         }
 
+        // A missing stream is created within seconds of the first such answer; other reasons last
+        // longer (N60).
         let rests_until = now.plus(match reason {
             DeadLetterReason::NoStream => self.next_stream_rest(),
             _ => self.breaker_open,
@@ -611,6 +639,7 @@ impl Outbox {
         let was_in_flight = self.in_flight.on(ticket, refused);
 
         if was_in_flight || self.unconfirmed.on_answered(ticket) {
+            // A message that no broker could take shows nothing about the health of this one.
             match reason.may_pass() {
                 true => self.breaker.on_failure(ticket, rests_until),
                 false => self.breaker.on_released(ticket),
@@ -655,6 +684,8 @@ impl Outbox {
 
     fn on_letter_refused(&mut self, now: Mono, letter: Ticket) -> Option<DeadLetter> {
         let (ticket, reason) = self.dead_letters.on_refused(letter)?;
+
+        // While no letter can be stored nothing is given up that a broker may still take (N7).
         if reason.may_pass() {
             let rests_until = now.plus(self.breaker_open);
             self.in_flight.on(ticket, Event::LetterRefused { rests_until });
@@ -707,6 +738,7 @@ impl Outbox {
         let is_renamed = self.in_flight.on(ticket, Event::IdTaken);
         if is_renamed || self.unconfirmed.rename_taken(ticket) {
             self.stats.taken_ids += 1;
+            // The stream answered, so the broker works, although it has not stored this message.
             self.breaker.on_success(ticket);
             return None;
         }
@@ -722,6 +754,7 @@ impl Outbox {
         let departure = self.in_flight.get(ticket).and_then(OutgoingMessage::departure);
         let sent = self.remove(ticket)?;
 
+        // Only what was in flight is measured: a late answer to an earlier attempt is not.
         if let Some(departure) = departure {
             let was_full = std::mem::take(&mut self.was_window_full);
             self.window.on_acknowledged(now, departure, sent.message.payload.len(), was_full);
@@ -751,6 +784,8 @@ impl Outbox {
         now: Mono,
         confirmation: &Confirmation,
     ) -> Result<(), ForgedConfirmation> {
+        // Checked for all incarnations before anything is applied, so that one forged entry frees
+        // no copy of another.
         let forged = |confirmed: &ConfirmedIncarnation| {
             let sent = self.newest_sent.get(&confirmed.incarnation);
             sent.is_some_and(|sent| confirmed.newest() > Some(*sent))
@@ -762,6 +797,7 @@ impl Outbox {
 
         let is_behind = confirmation.backlog > BEHIND_AFTER;
         self.aggregator_behind_until = is_behind.then(|| now.plus(BEHIND_KEPT));
+        // An aggregator without its state can state its backlog, and not what is stored (A160).
         if confirmation.withheld {
             return Ok(());
         }
@@ -784,7 +820,7 @@ impl Outbox {
         Ok(())
     }
 
-    pub fn drafts(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
+    pub fn drafts(&self) -> impl Iterator<Item = HeldDraft<'_>> {
         self.drafts.iter()
     }
 

@@ -204,6 +204,8 @@ impl OutgoingMessage {
                 let overdue_at = departure.at.plus(wait);
                 Some(State::InFlight(Attempt { sent: departure, overdue_at }))
             }
+            // That was no attempt: the next one is no retry, and an id that is taken by then is
+            // someone else's.
             (state, Event::NotHandedOver) => {
                 self.attempts = self.attempts.saturating_sub(1);
                 self.attempts_of_id = self.attempts_of_id.saturating_sub(1);
@@ -216,6 +218,7 @@ impl OutgoingMessage {
                 self.attempts_of_id = 0;
                 Some(State::Waiting)
             }
+            // It may have reached the broker before the connection broke.
             (State::InFlight(_), Event::OverdueOffline) => {
                 self.maybe_stored = true;
                 Some(State::Waiting)
@@ -237,6 +240,7 @@ impl OutgoingMessage {
             }
 
             (state, Event::Connected) => {
+                // They are about the link that is gone.
                 (self.timeouts_in_a_row, self.overdue) = (0, 0);
                 self.maybe_stored |= matches!(state, State::InFlight(_));
                 let is_over = matches!(state, State::InFlight(_) | State::Resting { .. });

@@ -58,6 +58,8 @@ impl Thresholds {
         let share = |part: u128, whole: u128| {
             u64::try_from(part * u128::from(DROP_LEVEL) / whole.max(1)).unwrap_or(u64::MAX)
         };
+
+        // Two lines that meet at the mark of rerouting, so that half is always where that starts.
         let depth = match load.depth.checked_sub(self.reroute) {
             None => share(load.depth.into(), u128::from(self.reroute) * 2),
             Some(beyond) => {
@@ -65,6 +67,7 @@ impl Thresholds {
                 REROUTE_LEVEL.saturating_add(share(beyond.into(), until_drop))
             }
         };
+
         let bytes = share(load.bytes as u128, self.bytes_max as u128);
         let age = share(load.age.as_nanos(), OUTBOX_AGE_MAX.as_nanos());
         depth.max(bytes).max(age)
@@ -105,9 +108,11 @@ impl Pressure {
     pub fn on_produced(&mut self, now: Mono, load: OutboxLoad) {
         self.on_load(load);
         let level = self.thresholds.level(load);
+
         self.dropping |= level >= DROP_LEVEL;
         if level >= REROUTE_LEVEL {
             self.rerouting = true;
+            // Once in each time of pressure: a normal lane that never goes would never empty.
             if std::mem::replace(&mut self.relaxed, false) {
                 self.conservative_until = Some(now.plus(self.thresholds.conservative_max));
             }

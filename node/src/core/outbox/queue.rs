@@ -93,6 +93,7 @@ impl Queue {
         let mut parts = self.remove(index).split_at(bytes);
         let more = parts.len().saturating_sub(1) as u64;
         for mut part in parts.drain(1..).rev() {
+            // The spool recognises a draft's content by its id, and these parts have another content.
             part.id = ids.next_id();
             self.insert(index, part);
         }
@@ -106,6 +107,7 @@ impl Queue {
         let mut index = 0;
         while let Some(Entry { draft, .. }) = self.drafts.get(index) {
             let fits = draft.body.len() <= room;
+            // A message holds one body of each kind (S31).
             if fits && draft.is_of_interval(first) && !kinds.contains(&draft.kind) {
                 room -= draft.body.len();
                 kinds.push(draft.kind);
@@ -177,6 +179,7 @@ impl Queue {
         bytes_max: usize,
         ids: &mut DraftIds,
     ) -> Result<u64, Box<Draft>> {
+        // The newest, because the new draft follows it: the merged message covers the least time.
         let newest = self.intervals().pop().unwrap_or_default();
         let Some((joined, bytes)) = self.joined_with(&newest, &draft) else {
             return Err(Box::new(draft));
@@ -223,7 +226,9 @@ impl Queue {
     fn supersede(&mut self, pair: Superseded, ids: &mut DraftIds) -> Coalesced {
         let Superseded { older, newer } = pair;
         let older = self.remove(older);
+        // The older one is gone from before it.
         let mut draft = self.remove(newer - 1);
+        // A newer reading states all that the older one did; an event is stated once.
         let events_dropped = match draft.kind {
             SnapshotKind::Event => draft.prepend_events(&older),
             _ => {
@@ -237,6 +242,7 @@ impl Queue {
     }
 
     fn join_shortest(&mut self, ids: &mut DraftIds) -> Option<Coalesced> {
+        // Each pair that does not merge is marked and not tried again, so this ends.
         while let Some((older, newer)) = self.shortest_pair() {
             let both = [&older[..], &newer[..]].concat();
             if let Some(coalesced) = self.join(&both, ids) {
@@ -261,6 +267,8 @@ impl Queue {
 
     /// The drafts at these indices, ascending, make way for others.
     fn replace(&mut self, indices: &[usize], drafts: Vec<Draft>, ids: &mut DraftIds) {
+        // The merged interval is followed by what followed its last part, so what is known about
+        // merging with that holds for it as well.
         let is_full = indices.last().is_some_and(|index| self.drafts[*index].is_full);
         let first = indices.first().copied().unwrap_or_default();
         for index in indices.iter().rev() {
@@ -282,6 +290,7 @@ impl Queue {
             if !draft.is_latency() {
                 continue;
             }
+            // Parts of one interval are neighbours, save for drafts of other kinds between them.
             let span = Some((draft.start, draft.length_ns));
 
             match intervals.last_mut().filter(|_| newest == span) {
@@ -300,6 +309,7 @@ impl Queue {
         let intervals = self.intervals();
         let first = |interval: &[usize]| &self.drafts[interval[0]];
         let in_parts = |interval: &&Vec<usize>| interval.len() > 1 && !first(interval).is_whole;
+        // Parts of one interval first: merging them costs no time resolution (N9).
         if let Some(parts) = intervals.iter().find(in_parts) {
             return Some((parts.clone(), Vec::new()));
         }

@@ -116,6 +116,8 @@ impl Answers {
         self.under_way = false;
         self.retry_at = None;
         self.written = self.made;
+        // What was recorded while the note was on its way is not in it: its answers wait for the
+        // next.
         self.waits_since = (self.asked > self.written).then_some(now);
     }
 

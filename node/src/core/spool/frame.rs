@@ -54,6 +54,7 @@ pub(super) fn read_head(bytes: &[u8]) -> Result<(&[u8], &[u8]), HeadFault> {
     if crc(&[&frame[..8], body]) != stated {
         return Err(HeadFault::Damaged("the checksum of the head is wrong"));
     }
+    // After the checksum, or a damaged byte would pass for a later version.
     if version > VERSION {
         return Err(HeadFault::Newer(version));
     }
@@ -98,6 +99,7 @@ impl<'a> BatchReader<'a> {
             return None;
         }
 
+        // Four times the file at most: a file of forged marks must not delay the start.
         if body.len() > self.checks_left {
             self.gave_up = true;
             return None;

@@ -22,11 +22,10 @@ mod wal;
 
 use crate::limits::{SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
 use plimsoll_schemas::limits::wire::FORMER_INCARNATIONS_MAX;
-use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::NotedIncarnation;
 
-use super::outbox::{Draft, DraftId, SealedMessage};
+use super::outbox::{HeldDraft, SealedMessage};
 use answers::Answers;
 pub use answers::NoteNumber;
 pub use incarnation::{IncarnationEnd, IncarnationState};
@@ -151,6 +150,7 @@ impl Spool {
     /// What a successor is to report should it find no file: what is not reported yet, and the
     /// former incarnations whose messages this one holds.
     fn all_orphans(&self) -> Vec<NotedIncarnation> {
+        // The latest first: the file has room for a few, and the oldest are left out (N43).
         let former = self.former.iter().rev().filter_map(IncarnationState::noted);
         let is_other = |noted: &&NotedIncarnation| {
             self.former.iter().all(|state| state.incarnation != noted.incarnation)
@@ -188,7 +188,8 @@ impl Spool {
     pub(super) fn next_batch(
         &mut self,
         now: Mono,
-        (drafts, sealed): (Vec<(DraftId, Lane, &Draft)>, Vec<&SealedMessage>),
+        drafts: Vec<HeldDraft<'_>>,
+        sealed: Vec<&SealedMessage>,
         own: IncarnationState,
     ) -> Option<Batch> {
         if !self.may_write(now) {
@@ -226,9 +227,13 @@ impl Spool {
         self.retry_at = Some(now.plus(SPOOL_RETRY_PAUSE));
         (self.stats.stuck, self.stats.durable) = (stuck, false);
         self.stats.failures += 1;
+
+        // A removed file shows as little of what is sent now as a written one: notes may go on
+        // (N5).
         if !stuck {
             self.answers.on_batch_ended();
         }
+        // What the file holds is unknown from here on, so the next batch is all of it.
         if let Some(wal) = &mut self.wal {
             wal.on_failed();
         }

@@ -45,6 +45,7 @@ impl Notes {
             place[..8].copy_from_slice(&note.incarnation.0.to_be_bytes());
             place[8..].copy_from_slice(&note.recorded.to_be_bytes());
         }
+        // Over all places, also unused ones: the whole file is written each time.
         crc.copy_from_slice(&crc32fast::hash(stated).to_be_bytes());
         bytes
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::incarnation::IncarnationState;
 use crate::core::identity::Identity;
-use crate::core::outbox::{Draft, DraftId, MessageNonce, SealedMessage};
+use crate::core::outbox::{Draft, DraftId, HeldDraft, MessageNonce, SealedMessage};
 
 /// Approximate bytes of names and numbers around one snapshot.
 pub(crate) const ENTRY_BYTES: usize = 48;
@@ -123,6 +123,7 @@ pub(crate) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8>
 /// Parses one record; unknown fields are skipped.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
     let mut reader = rmp_serde::Deserializer::from_read_ref(body);
+    // Hostile bytes may nest lists without end, each level of which is one of the stack.
     reader.set_max_depth(DEPTH_MAX);
     T::deserialize(&mut reader).map_err(|error| error.to_string())
 }
@@ -165,10 +166,12 @@ impl BatchRecord<'_> {
 }
 
 impl<'a> DraftRecord<'a> {
-    pub(crate) fn new((id, lane, draft, snapshot): &'a (DraftId, Lane, &Draft, Vec<u8>)) -> Self {
+    /// The record of a draft, which is encoded in `snapshot`.
+    pub(crate) fn new(held: &HeldDraft<'_>, snapshot: &'a [u8]) -> Self {
+        let HeldDraft { id, lane, draft } = *held;
         Self {
             id: id.0,
-            lane: *lane,
+            lane,
             kind: draft.kind,
             samples: draft.samples(),
             produced: draft.produced,
@@ -182,6 +185,7 @@ impl<'a> DraftRecord<'a> {
         let subject = SnapshotSubject { mesh, lane: self.lane, node, kind: self.kind };
         let Snapshot { header, body } =
             wire::decode(&subject, self.snapshot).map_err(|error| error.to_string())?;
+        // Either may be damaged by itself, and a wrong count would unbalance the ledger for ever.
         if header.seq.0 != self.id || self.samples != body.samples() {
             return Err("the id or the samples of a draft differ from its snapshot".to_owned());
         }
@@ -208,6 +212,8 @@ impl<'a> SealedRecord<'a> {
     /// The message, or a description of what is wrong with it.
     pub(crate) fn read(&self, own: &Identity) -> Result<SealedMessage, String> {
         let subject: SnapshotSubject = self.subject.parse().map_err(|error| format!("{error}"))?;
+        // The subject is used for sending as it is: a file from elsewhere must not speak for
+        // another node.
         if subject.mesh != own.mesh || subject.node != own.node {
             return Err("the subject of a message belongs to another node".to_owned());
         }

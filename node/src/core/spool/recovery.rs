@@ -97,6 +97,7 @@ pub fn recover(
 ) -> Result<RecoveredMessages, UnusableFile> {
     let (head, rest) = match frame::read_head(bytes) {
         Ok(head) => head,
+        // The process ended as it wrote the first batch, so that nothing was sent from this file.
         Err(HeadFault::Short) if !BatchReader::new(bytes).skip() => {
             let torn_bytes = bytes.len() as u64;
             return Ok(RecoveredMessages { torn_bytes, ..RecoveredMessages::default() });
@@ -115,6 +116,8 @@ pub fn recover(
         match reader.batch().map(|body| fold.apply(body, own, now)) {
             Some(Ok(())) => {}
             Some(Err(what)) => fold.on_gap(format!("the batch at byte {at}: {what}")),
+            // Something intact follows, so this batch was whole once and messages of it may have
+            // been sent.
             None if reader.skip() => fold.on_gap(format!("the batch at byte {at} is damaged")),
             None if reader.gave_up => {
                 fold.on_gap(format!("searching for batches after byte {at} takes too long"));
@@ -127,6 +130,8 @@ pub fn recover(
         }
     }
 
+    // After a reboot the end of an unsynced file may be missing without a trace: as with damage, no
+    // draft of it is certainly unsent (N6).
     if other_boot {
         fold.on_gap("the file was not synced before the machine rebooted".to_owned());
     }
@@ -170,6 +175,7 @@ impl Fold {
     /// Applies one batch as a whole or not at all.
     fn apply(&mut self, body: &[u8], own: &Identity, now: Mono) -> Result<(), String> {
         let batch: BatchRecord<'_> = parse(body)?;
+        // Checked before anything is applied: a batch counts as a whole or not at all.
         let fits = |held: usize, more: usize| held.saturating_add(more) <= SPOOL_ENTRIES_MAX;
         let fits = fits(self.drafts.len() + self.uncertain.len(), batch.drafts.len())
             && fits(self.sealed.len() + self.uncertain.len(), batch.sealed.len());
@@ -224,16 +230,19 @@ impl Fold {
     /// Batches are missing after what was read so far.
     fn on_gap(&mut self, what: String) {
         self.damaged.get_or_insert(what);
+        // A missing batch may have sealed any of them under a number that is lost.
         for (id, (_, draft)) in std::mem::take(&mut self.drafts) {
             self.uncertain.insert(Entry::Draft(id), draft.samples());
         }
         for state in self.incarnations.values_mut() {
+            // Its newest number may be higher by now. One that has left sealed nothing more.
             state.take_if(|state| !state.left);
         }
     }
 
     fn finish(self) -> RecoveredMessages {
         let mut drafts: Vec<(Lane, Draft)> = self.drafts.into_values().collect();
+        // Ids order them by their last merge; the outbox sends the oldest interval first.
         drafts.sort_by_key(|(_, draft)| draft.start);
         let uncertain_incarnations = self.incarnations.iter().filter(|(_, state)| state.is_none());
 
@@ -283,6 +292,8 @@ impl RecoveredMessages {
     /// again.
     fn count_crash(&mut self, note: NotedIncarnation) {
         let drafts = self.drafts.iter().map(|(_, draft)| draft.samples());
+        // What cannot be read was recorded as well, and is counted as uncertain: not as lost once
+        // more.
         let held = drafts.fold(self.uncertain_samples, u64::saturating_add);
         let noted =
             |state: &&mut IncarnationState| state.incarnation == note.incarnation && !state.left;

@@ -69,7 +69,7 @@ fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
     core.on_deadline(later);
     assert_eq!(read(&mut core, later)["a{k=v}"].over(LIMIT_NS), exactly(33));
     let known = core.status().limits;
-    let known: Vec<_> = known.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    let known: Vec<_> = known.iter().map(|of| (of.operation.as_str(), of.limit_ns)).collect();
     assert_eq!(known, [("a", LIMIT_NS), ("b", 5)]);
 }
 

@@ -64,6 +64,13 @@ struct Open {
     is_paused: bool,
 }
 
+/// The answer to a frame, and the note that it waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameAnswer {
+    pub seq: Seq,
+    pub note: NoteNumber,
+}
+
 /// An answer to a client, under its number.
 struct Answer {
     client: u64,
@@ -119,12 +126,12 @@ impl Frames {
         }
     }
 
-    /// Takes what is there, up to a bound, and hands over each frame, or why there is none. A
-    /// frame for which a seq comes back is answered with it by [`Self::answer`], once its note is
-    /// written; otherwise, and after every error, its client is disconnected.
+    /// Takes what is there, up to a bound, and hands over each frame, or why there is none. What
+    /// comes back is sent by [`Self::answer`], once its note is written; after nothing, and after
+    /// every error, the client is disconnected.
     pub fn take(
         &mut self,
-        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)>,
+        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<FrameAnswer>,
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
         let Some(open) = self.0.as_mut().filter(|open| open.is_reading()) else { return taken };
@@ -250,6 +257,7 @@ impl Open {
             return self.ended.push("turned_away");
         }
         let Ok(client) = Client::new(stream) else { return };
+        // Numbered and never reused: an event of a client that is gone must not reach another one.
         let event = EpollEvent::new(EpollFlags::EPOLLIN, self.next);
 
         if self.ready.get_ref().0.add(&client.stream, event).is_ok() {
@@ -277,18 +285,20 @@ impl Open {
         &mut self,
         number: u64,
         taken: &mut SocketPoll,
-        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)>,
+        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<FrameAnswer>,
     ) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let before = client.buffered();
 
         let read = client.read(taken, |frame| {
-            let (seq, note) = on_frame(frame)?;
+            let FrameAnswer { seq, note } = on_frame(frame)?;
             self.answers.push(note, Answer { client: number, seq });
             Some(())
         });
 
         self.buffered = self.buffered - before + client.buffered();
+        // The client whose bytes go beyond is closed: it sends its frame again, and no other one
+        // pays.
         let is_full = self.buffered > FRAME_BUFFERS_BYTES_MAX;
 
         let reason = match read {
@@ -336,6 +346,8 @@ impl Open {
     }
 
     fn close(&mut self) {
+        // The path is given up at once, so that a successor can listen while answers are still
+        // sent.
         self.file = None;
         let clients: Vec<u64> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|number| self.end(number));

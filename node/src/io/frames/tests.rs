@@ -47,7 +47,7 @@ impl Place {
         loop {
             let taken = self.frames.take(|frame| {
                 came.push(frame.as_ref().map(|frame| frame.seq.0).map_err(FrameError::reason));
-                frame.ok().map(|frame| (frame.seq, NoteNumber::default()))
+                at_once(frame)
             });
             self.frames.answer(NoteNumber::ALL);
             if taken == SocketPoll::default() {
@@ -78,8 +78,8 @@ fn large(seq: u64) -> Vec<u8> {
 }
 
 /// Records a frame whose answer waits for no note.
-fn at_once(frame: Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)> {
-    frame.ok().map(|frame| (frame.seq, NoteNumber::default()))
+fn at_once(frame: Result<Frame, FrameError>) -> Option<FrameAnswer> {
+    frame.ok().map(|frame| FrameAnswer { seq: frame.seq, note: NoteNumber::default() })
 }
 
 fn answer(stream: &mut UnixStream) -> u64 {
@@ -371,8 +371,8 @@ async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replace
 }
 
 /// Records a frame whose answer waits.
-fn later(frame: Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)> {
-    frame.ok().map(|frame| (frame.seq, NoteNumber::ALL))
+fn later(frame: Result<Frame, FrameError>) -> Option<FrameAnswer> {
+    frame.ok().map(|frame| FrameAnswer { seq: frame.seq, note: NoteNumber::ALL })
 }
 
 fn has_no_answer(stream: &mut UnixStream) -> bool {

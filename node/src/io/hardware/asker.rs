@@ -76,6 +76,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
         self.take_overdue_answers(now);
         self.latest.retain(|_, (answered, _)| now.since(*answered) <= SENSOR_HANGS_AFTER);
 
+        // One that hangs is not asked again: its thread would only be joined by others.
         let is_free = |path: &&PathBuf| !self.left_behind.contains_key(*path);
         let mut open: Vec<PathBuf> = paths.iter().filter(is_free).cloned().collect();
         let mut answers = BTreeMap::new();
@@ -117,6 +118,8 @@ impl<A: Clone + Send + 'static> Asker<A> {
 
         for (answered, path) in open.iter().enumerate() {
             let Ok(Answer { answer, .. }) = worker.answers.recv_timeout(self.wait) else {
+                // What is left of the worker is dropped here, so that its thread asks nothing more
+                // when it returns.
                 self.left_behind.insert(path.clone(), worker.answers);
                 return answered;
             };

@@ -97,6 +97,7 @@ fn devices(table: &str) -> impl Iterator<Item = (String, Counters)> {
         let mut columns = [""; 10];
         columns.iter_mut().zip(words).for_each(|(to, word)| *to = word);
         let counters = COLUMNS.map(|(_, column, _)| table::count(columns[column]));
+        // A kernel lists devices that nothing is attached to; they would take the room of others.
         let idle = counters.iter().all(|counter| *counter == Ok(0));
         (!idle).then(|| (name.to_owned(), counters))
     })

@@ -197,6 +197,7 @@ fn disks(table: &[u8], parse: Parse) -> Vec<Mount> {
     let mut disks: Vec<Mount> = seen.into_values().filter(is_disk).collect();
     let length = |mount: &Mount| mount.path.as_os_str().len();
     disks.sort_by(|a, b| (&a.device, length(a), &a.path).cmp(&(&b.device, length(b), &b.path)));
+    // One mount that can be written shows that the device can.
     disks.dedup_by(|b, a| {
         a.is_read_only &= b.is_read_only || a.device != b.device;
         a.device == b.device

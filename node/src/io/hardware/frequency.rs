@@ -71,6 +71,7 @@ impl Frequencies {
         let why = clocks.first().and_then(|clock| clock.err());
         let why = why.unwrap_or(MissingReading::unsupported("not_found"));
         let mean = known().sum::<f64>() / known().count() as f64;
+        // Not the mean, which idle cores lower (N36).
         let fastest = known().max_by(f64::total_cmp).ok_or(why);
         gather.put(&CPU_FREQUENCY_MEAN_HERTZ, fastest.map(|_| mean));
         Pace { fastest, baseline: self.gather_baseline(fastest, gather) }
@@ -78,6 +79,7 @@ impl Frequencies {
 
     fn clocks(&mut self, now: Mono, cores: &[usize]) -> Vec<Raw> {
         let governed: Vec<Raw> = cores.iter().map(|core| governed(&self.root, *core)).collect();
+        // The other table makes the kernel query every core.
         if governed.iter().all(Result::is_ok) {
             return governed;
         }
@@ -132,6 +134,7 @@ impl Sustained {
     fn after(&mut self, hertz: Option<f64>) -> Option<f64> {
         self.recent[self.next] = hertz.unwrap_or(0.0);
         self.next = (self.next + 1) % SUSTAINED;
+        // The least of them is what was kept up in all.
         self.highest = self.recent.into_iter().fold(f64::INFINITY, f64::min).max(self.highest);
         (self.highest > 0.0).then_some(self.highest)
     }

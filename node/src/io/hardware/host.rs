@@ -61,6 +61,7 @@ impl HostLoop {
             sampling.gather(&mut gather);
             let sample = gather.finish_sample();
             unread.note(&sample);
+            // A driver that is late needs the next sample and not this one: nothing waits for it.
             if let Err(TrySendError::Full(_)) = self.samples.try_send(sample) {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }

@@ -68,15 +68,18 @@ impl Thermometers {
         };
 
         let celsius: Vec<Raw> = inputs.iter().map(read).collect();
+        // A device has gone, or its driver was loaded anew under another number.
         if celsius.contains(&Err(MissingReading::unsupported("not_found"))) {
             self.relist.hurry();
         }
+
         for (one, celsius) in self.listed.iter().zip(&celsius) {
             gather.put_with(&TEMPERATURE_CELSIUS, &[("component", &one.component)], *celsius);
         }
         if self.listed.is_empty() {
             gather.put(&TEMPERATURE_CELSIUS, Err(MissingReading::unsupported("no_sensor")));
         }
+
         let (source, hottest) = processors(&self.listed, &celsius);
         let source: Vec<_> = source.iter().map(|source| ("source", source.as_str())).collect();
         gather.put_with(&CPU_TEMPERATURE_CELSIUS, &source, hottest);
@@ -136,6 +139,8 @@ fn numbers(root: &Root, folder: &str, before: &str, behind: &str) -> Vec<u32> {
     let number = |name: String| name.strip_prefix(before)?.strip_suffix(behind)?.parse().ok();
     let mut numbers: Vec<u32> =
         root.names(folder).unwrap_or_default().into_iter().filter_map(number).collect();
+    // A folder has no order of its own, and the number of a name that is there twice follows this
+    // one.
     numbers.sort_unstable();
     numbers
 }

@@ -40,6 +40,7 @@ impl Lifeline {
         name: &'static str,
         body: impl FnMut(&Lifeline) + Send + 'static,
     ) {
+        // Before it starts, so that no wait for all threads can miss it.
         self.state().threads += 1;
         let counted = Counted(Arc::clone(self));
         let mut task = supervisor.task(name);

@@ -143,10 +143,13 @@ fn fill(
         }
         let piece = read(&mut space[filled..], filled as u64).map_err(|error| missing(&error))?;
         filled += piece;
+        // Only an empty piece is the end: the kernel ends a piece before a line that does not fit
+        // (N34).
         if piece == 0 {
             return Ok(Filled { length: filled, is_whole: true });
         }
     }
+    // A figure that was cut would be read as a smaller one.
     let lines = space[..filled].iter().rposition(|byte| *byte == b'\n');
     Ok(Filled { length: lines.map_or(0, |end| end + 1), is_whole: false })
 }

@@ -124,6 +124,7 @@ impl Counter {
 fn list(root: &Root) -> Vec<(Counted, String)> {
     let mut listed = Vec::new();
     for cpu in (0..CORES_MAX).map(|core| format!("{CORES}/cpu{core}")) {
+        // Threads of a core and cores of a package share a counter, which must be summed once.
         let topology = |file: &str| root.line(&format!("{cpu}/topology/{file}"));
         let Ok(package) = topology("physical_package_id") else { continue };
         let core = topology("core_id").unwrap_or_default();

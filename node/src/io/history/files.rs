@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use plimsoll_runtime::directory;
 use plimsoll_schemas::time::Wall;
 
-use crate::core::history::{HistoryBounds, Record, SEGMENT_BEGIN, Segment, Segments, scan};
+use crate::core::history::{
+    HistoryBounds, IntervalEnds, Record, SEGMENT_BEGIN, Segment, Segments, scan,
+};
 use crate::io::private_file::{lock, open_to_write};
 
 const OPEN: &str = "open.segment";
@@ -19,8 +21,8 @@ pub(super) const LOCK: &str = "lock";
 struct OpenSegment {
     file: File,
     bytes: u64,
-    /// Ends of its earliest and latest interval; `None` while it is empty.
-    ends: Option<(Wall, Wall)>,
+    /// `None` while it is empty.
+    ends: Option<IntervalEnds>,
 }
 
 /// A directory that is locked for this process.
@@ -37,6 +39,7 @@ impl Files {
     /// closed, up to the last whole record.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         directory::make(dir, directory::PRIVATE)?;
+        // Before anything is listed: another process may be renaming its open segment.
         let lock = lock(&dir.join(LOCK))?;
         let mut found = Vec::new();
 
@@ -72,8 +75,10 @@ impl Files {
         };
 
         let file = open_to_write(&path, &mut OpenOptions::new())?;
+        // What a kill tore is cut off, so that nothing is ever written behind a damaged record.
         file.set_len(valid as u64)?;
-        let ends = records.iter().fold(None, |ends, record| Some(with(ends, record.end)));
+        let ends =
+            records.iter().fold(None, |ends, record| Some(IntervalEnds::with(ends, record.end)));
         self.open = Some(OpenSegment { file, bytes: valid as u64, ends });
         self.close()
     }
@@ -102,7 +107,7 @@ impl Files {
         }
 
         open.bytes += bytes.len() as u64;
-        open.ends = Some(with(open.ends, record.end));
+        open.ends = Some(IntervalEnds::with(open.ends, record.end));
         Ok(open.bytes)
     }
 
@@ -125,6 +130,7 @@ impl Files {
         // So that a later crash of the machine costs the open segment alone.
         file.sync_data()?;
         let segment = Segment { number: self.segments.next_number(), ends, bytes };
+        // Only then is it in the index, and its name states times that it really has.
         fs::rename(path, self.dir.join(segment.file_name()))?;
         self.segments.push(segment);
         Ok(())
@@ -140,8 +146,8 @@ impl Files {
         }
     }
 
-    /// Ends of the earliest and the latest interval of the open segment.
-    pub(super) fn open_ends(&self) -> Option<(Wall, Wall)> {
+    /// Those of the open segment.
+    pub(super) fn open_ends(&self) -> Option<IntervalEnds> {
         self.open.as_ref().and_then(|open| open.ends)
     }
 
@@ -150,7 +156,7 @@ impl Files {
     }
 
     pub(super) fn earliest(&self) -> Option<Wall> {
-        let open = self.open_ends().map(|(earliest, _)| earliest);
+        let open = self.open_ends().map(|ends| ends.earliest);
         self.segments.earliest().into_iter().chain(open).min()
     }
 
@@ -159,9 +165,4 @@ impl Files {
         let name = segment.map_or_else(|| OPEN.to_owned(), Segment::file_name);
         fs::read(self.dir.join(name))
     }
-}
-
-fn with(ends: Option<(Wall, Wall)>, end: Wall) -> (Wall, Wall) {
-    let (earliest, latest) = ends.unwrap_or((end, end));
-    (earliest.min(end), latest.max(end))
 }

@@ -90,6 +90,7 @@ impl History {
     /// Hands over a message to be kept.
     pub fn write(&self, record: Record, now: Wall) {
         let Some(jobs) = &self.jobs else { return };
+        // The driver never waits for a disk: what finds no room is counted instead.
         if jobs.try_send(Job::Write(record, now)).is_err() {
             self.stats.drop_one("slow");
         }

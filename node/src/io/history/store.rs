@@ -101,6 +101,7 @@ impl Store {
             Some(files) => files,
             none => none.insert(Files::open(&self.dir)?),
         };
+        // Old segments go only when one is closed: nothing has to be listed for each record.
         if files.append(record)? >= self.segment_bytes {
             files.close()?;
             files.expire(now, self.bounds);
@@ -165,9 +166,7 @@ impl Store {
         let mut answering = Answering::new(request, range, &self.identity);
         let mut unread = 0;
 
-        if open.is_some_and(|(first, last)| {
-            first < answering.range().end && last >= answering.range().start
-        }) {
+        if open.is_some_and(|ends| ends.overlap(answering.range())) {
             let before = files.segments.len().checked_sub(1);
             unread += u64::from(!read_into(&mut answering, files, None, before));
         }
@@ -198,6 +197,8 @@ fn read_into(
         return true;
     };
 
+    // The first messages of a range may hold changes alone, which mean nothing without the set
+    // before.
     if answering.needs_sets() && !take_set(answering, &records[..first]) {
         let former = before.and_then(|place| files.segments.get(place));
         let former = former.and_then(|segment| files.read(Some(segment)).ok());

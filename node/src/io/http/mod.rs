@@ -74,6 +74,8 @@ impl Pages {
     /// Answers open requests with the notification that the process is ending, and closes the
     /// server.
     pub async fn end(self) {
+        // Requests that wait for the driver are answered that the process ends, instead of holding
+        // the server.
         drop(self.queries);
         for server in [self.server, self.health].into_iter().flatten() {
             server.end().await;

@@ -7,8 +7,8 @@ use plimsoll_runtime::broker_faults::BrokerFaults;
 use plimsoll_runtime::build;
 use plimsoll_runtime::http as server;
 use plimsoll_runtime::page::Page;
-use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::{ingest, otlp, scrape};
 use crate::core::{Status, outbox::BreakerState, spool::SpoolStats};
@@ -84,9 +84,9 @@ fn add_samples(page: &Page, status: &Status) {
         .counter("plimsoll_agent_socket_read_errors_total", intake.read_errors);
 }
 
-fn add_limits(page: &Page, limits: &[(Operation, u64)]) {
-    let row = |(operation, limit_ns): &(Operation, u64)| {
-        ([operation.to_string(), seconds(*limit_ns).to_string()], true)
+fn add_limits(page: &Page, limits: &[LatencyLimit]) {
+    let row = |limit: &LatencyLimit| {
+        ([limit.operation.to_string(), seconds(limit.limit_ns).to_string()], true)
     };
     page.about("Latency limits above which samples are counted exactly, always 1").gauges(
         "plimsoll_agent_limit_info",
@@ -292,6 +292,8 @@ fn add_history(page: &Page, history: &HistoryStats) {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::Operation;
+
     use super::*;
 
     #[test]
@@ -307,7 +309,11 @@ mod tests {
     #[test]
     fn each_known_limit_has_its_row() {
         let page = Page::default();
-        let limit = |name, ns| (Operation::new(name).unwrap(), ns);
+        let limit = |name, limit_ns| LatencyLimit {
+            operation: Operation::new(name).unwrap(),
+            limit_ns,
+            allowed_ppm: 1,
+        };
         add_limits(&page, &[limit("a", 18_000_000), limit("a", 25_000_001), limit("b", 1_000)]);
         let text = page.render();
         let rows: Vec<_> = text.lines().filter(|row| row.starts_with("plimsoll_agent_l")).collect();

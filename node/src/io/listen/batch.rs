@@ -51,6 +51,8 @@ impl Batch {
         cost: &mut Cost,
         mut on_read: impl FnMut(&[u8]),
     ) -> io::Result<Read> {
+        // As many as `bytes` hold if each is as long as the longest of late: a call cannot be cut
+        // short.
         let most = (bytes / self.longest).clamp(1, DATAGRAMS_PER_CALL);
         let mut slots = self.slots.chunks_exact_mut(SLOT_BYTES);
 
@@ -63,6 +65,7 @@ impl Batch {
         let read = recvmmsg(fd, &mut self.headers, slots, MsgFlags::MSG_DONTWAIT, None);
         cost.end(Stage::Receive);
         let mut taken = SocketPoll::default();
+        // Halved with each call, so that one long datagram does not keep later calls small.
         let mut longest = self.longest / 2;
 
         for message in read? {

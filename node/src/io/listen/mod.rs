@@ -292,6 +292,8 @@ impl Listener {
 
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
+                // As if one more call had found nothing, which makes the runtime wait for the next
+                // one.
                 if read.is_last {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
@@ -307,6 +309,7 @@ impl Listener {
         }
 
         if taken.datagrams > 0 {
+            // After each read, so that drops at the end of a burst are counted at once (N22).
             on_event(SocketEvent::Dropped(self.drops.poll(open.socket.key(), &open.socket)));
         }
         open.rest_or_watch(taken.datagrams, self.is_empty);

@@ -61,6 +61,7 @@ impl Senders {
         let bytes = message.bytes;
         on_read(admission.admits(sender).then(|| &buffer[..bytes]));
         cost.end(Stage::Intake);
+        // A call for one datagram does not show whether it was the last.
         Ok(Read { taken: SocketPoll { datagrams: 1, bytes }, is_last: false })
     }
 }

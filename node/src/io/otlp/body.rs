@@ -83,6 +83,8 @@ impl PartialBody {
         compression: Compression,
     ) -> Result<Self, Refusal> {
         if compression == Compression::Gzip {
+            // Its tables take memory before the first byte is inflated, and many requests may come
+            // at once.
             reserve.grow(OTLP_INFLATE_BYTES)?;
         }
         let kept = Kept { bytes: Vec::new(), reserve, refusal: None };
@@ -95,6 +97,7 @@ impl PartialBody {
 
     pub(super) fn on_part(&mut self, part: &[u8]) -> Result<(), Refusal> {
         self.sent += part.len();
+        // Also as it was sent: what inflates to nothing must end as well.
         if self.sent > OTLP_BODY_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }

@@ -65,6 +65,7 @@ impl RequestRecord {
             return Err(Refusal::Leaving);
         }
         state.holders += 1;
+        // Released first: growing locks it again.
         drop(state);
         let mut reserve =
             BodyReservation { budget: Arc::clone(&self.budget), source: self.source, bytes: 0 };

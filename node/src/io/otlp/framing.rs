@@ -59,6 +59,7 @@ impl Framed {
             _ => return Err(Refusal::Framing("a message starts with 0 or 1")),
         };
 
+        // Believed only to refuse: memory is taken as bytes come.
         let left = u32::from_be_bytes([a, b, c, d]) as usize;
         if left > OTLP_BODY_BYTES_MAX {
             return Err(Refusal::TooLarge);

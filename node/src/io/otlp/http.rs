@@ -65,6 +65,7 @@ async fn take(record: &RequestRecord, request: Request<Body>) -> Result<Complete
     if body.size_hint().lower() > OTLP_BODY_BYTES_MAX as u64 {
         return Err(Refusal::TooLarge);
     }
+    // Only now: a request that is refused by its head alone takes no memory from others.
     let mut coming = PartialBody::new(record.reserve()?, compression)?;
     read(body, |part| coming.on_part(part)).await?;
     coming.on_end()

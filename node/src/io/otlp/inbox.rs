@@ -20,6 +20,12 @@ pub(super) struct Post {
     answer: oneshot::Sender<Result<Outcome, Refusal>>,
 }
 
+/// What the driver made of a body, and the note that the answer to it waits for.
+pub struct RecordedBody {
+    pub outcome: Result<Outcome, Malformed>,
+    pub note: NoteNumber,
+}
+
 /// What became of a body, to be sent once it is noted.
 pub(super) struct WaitingAnswer {
     outcome: Result<Outcome, Refusal>,
@@ -37,9 +43,9 @@ impl Post {
     /// Records the body, whose memory is free from then on.
     pub(super) fn record(
         self,
-        record: impl FnOnce(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
+        record: impl FnOnce(Signal, Encoding, &[u8]) -> RecordedBody,
     ) -> (SocketPoll, NoteNumber, WaitingAnswer) {
-        let (outcome, note) = record(self.signal, self.encoding, &self.body.bytes);
+        let RecordedBody { outcome, note } = record(self.signal, self.encoding, &self.body.bytes);
         let outcome = outcome.map_err(|Malformed(words)| Refusal::Malformed(words));
         let taken = SocketPoll { datagrams: 1, bytes: self.body.bytes.len() };
         (taken, note, WaitingAnswer { outcome, client: self.answer })

@@ -31,10 +31,11 @@ use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
 use crate::core::departure::SocketPoll;
-use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
+use crate::core::intake::otlp::{Encoding, Signal};
 use crate::core::spool::NoteNumber;
 use crate::io::answers::WaitingAnswers;
 use budget::BodyBudget;
+pub use inbox::RecordedBody;
 use inbox::{Inbox, Post, WaitingAnswer};
 use refusal::Refusal;
 use stats::OtlpStats;
@@ -97,7 +98,7 @@ impl OtlpServers {
     pub fn take(
         &mut self,
         are_answers_overdue: bool,
-        mut record: impl FnMut(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
+        mut record: impl FnMut(Signal, Encoding, &[u8]) -> RecordedBody,
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
         while taken.datagrams <= OTLP_QUEUE_MAX
@@ -162,7 +163,11 @@ impl OtlpServers {
     /// Sends the outstanding answers and closes both ports. What is not noted by now is lost with
     /// this process, so its clients are asked to send it again.
     pub async fn end(mut self) {
+        // Before the servers end: requests that still wait are refused instead of waiting for the
+        // driver.
         self.close();
+        // A client without an answer sends again, to the successor. An answer of success here would
+        // lose it.
         self.answers.clear();
         for server in self.http.into_iter().chain(self.grpc) {
             server.end().await;

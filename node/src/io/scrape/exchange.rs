@@ -71,6 +71,7 @@ async fn page(
         }
     };
     *waited = Failure::BodyTimeout;
+    // Without a length or chunks, as in HTTP/1.0, a cut connection looks like the end (N30).
     let is_whole = answer.body().size_hint().exact().is_some()
         || answer.version() == Version::HTTP_11 && is_chunked(&answer);
     let (body, room) = read(answer.into_body(), room).await?;
@@ -112,6 +113,7 @@ async fn read(
     mut body: Incoming,
     room: &Arc<Semaphore>,
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ScrapeFailure> {
+    // A stated length is believed only to refuse.
     if body.size_hint().lower() > PAGE_BYTES_MAX as u64 {
         return Err(Failure::TooLong.into());
     }
@@ -124,6 +126,8 @@ async fn read(
             return Err(Failure::TooLong.into());
         }
         page.extend_from_slice(&bytes);
+        // The first bytes of each page are always there, so that a large target starves no small
+        // one.
         let shared = page.len().saturating_sub(PAGE_BYTES_RESERVED);
         let more = shared - taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let more = u32::try_from(more).map_err(|_| Failure::TooLong)?;

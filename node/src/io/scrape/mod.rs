@@ -76,6 +76,7 @@ async fn watch(
 ) {
     sleep(phase).await;
     let mut turns = interval(endpoint.every);
+    // A target that is slower than its interval must not be asked again and again at once.
     turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut failures: u64 = 0;
 

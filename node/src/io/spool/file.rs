@@ -125,6 +125,7 @@ impl SpoolFile {
         if !batch.sync {
             return Ok(());
         }
+        // Writes to an unlinked file succeed, and all of it is gone with this process.
         if file.metadata()?.nlink() == 0 {
             return Err(io::Error::other("the file was removed by another process"));
         }
@@ -139,6 +140,8 @@ impl SpoolFile {
         if self.sync {
             file.sync_all()?;
         }
+        // Synced before it takes the place of the former file, and its name after: a power cut
+        // leaves one of the two whole.
         fs::rename(&self.new_path, &self.path)?;
         self.sync_dir()?;
         self.file = Some(file);

@@ -76,6 +76,7 @@ impl Spool {
             SpoolFile::open(dir, identity, sync, now)?;
         let notes_path = dir.join(format!("{}.note", identity.node));
         let mut note = NoteFile::new(notes_path.clone());
+        // Before the first write, which replaces the notes of former processes.
         let notes = note.read();
         let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
         let orphans = notes.map(take).unwrap_or_default();
@@ -131,6 +132,7 @@ impl Spool {
     /// and with it any knowledge of what its file holds. Cancel safe.
     pub async fn written(&mut self) -> Option<Written> {
         poll_fn(|context| match self.notes.poll_done(context) {
+            // Notes first: answers wait for them, and no one for a batch.
             Poll::Ready(note) => Poll::Ready(note.map(Written::Note)),
             Poll::Pending => self.batches.poll_done(context).map(|batch| batch.map(Written::Batch)),
         })

@@ -67,6 +67,7 @@ impl NoteFile {
         }
 
         let file = open_to_write(&self.path, OpenOptions::new().create(true).truncate(false))?;
+        // A longer file of a former version would fail the check of its length.
         file.set_len(NOTES_BYTES as u64)?;
         file.write_all_at(bytes, 0)?;
         self.file = Some(file);

@@ -77,6 +77,7 @@ impl Acceptor {
         while let Either::Left((accepted, _)) =
             select(pin!(listener.accept()), ended.as_mut()).await
         {
+            // The set keeps what has ended until it is taken out.
             while self.tasks.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, address)) => self.on_accepted(stream, address),
@@ -103,9 +104,11 @@ impl Acceptor {
         // Otherwise window updates wait for the client's delayed acknowledgement, up to 40 ms. A
         // failure costs this delay only.
         let _set = stream.set_nodelay(true);
+
         let (slot, client) =
             (ConnectionSlot::new(Arc::clone(&self.table), id), ClientAddress(address.ip()));
         let stream = StallTimeout::new(stream, slot.clone(), self.bounds.stall_timeout);
+
         let (routes, watcher) = (self.routes.clone(), self.graceful.watcher());
         let serving = Serving { slot, client, routes, bounds: self.bounds, watcher };
 

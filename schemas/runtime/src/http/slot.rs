@@ -66,6 +66,7 @@ impl ConnectionSlot {
         let (slot, is_whole) = (self.clone(), Arc::<AtomicBool>::default());
         let pending = PendingRequest { slot: slot.clone(), is_whole: Arc::clone(&is_whole) };
         let request = request.map(|body| RequestBody { body, slot, is_whole });
+        // A request without a body is whole now: nothing polls an empty body.
         if request.body().is_end_stream() {
             request.body().on_whole();
         }
@@ -113,6 +114,7 @@ impl PendingRequest {
     /// Wraps the body of the answer, to see when the writer has all of it.
     pub(super) fn on_answer<B: Body>(self, body: B) -> ResponseBody<B> {
         let (bytes, slot) = (body.size_hint().lower(), self.slot.clone());
+        // The request first: it must not count as being answered beside its own answer.
         drop(self);
         slot.update(|table, now, id| table.on_answer(now, id, bytes));
         ResponseBody { body, slot }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::histogram::layout::{self, MAX_NS};
 use crate::histogram::uncertainty::Within;
-use crate::histogram::{Histogram, Over, Quantile};
+use crate::histogram::{Histogram, Over, ProducerBucket, Quantile};
 
 const MS: u64 = 1_000_000;
 
@@ -173,10 +173,16 @@ proptest! {
         before in latencies(),
         limits in prop::collection::vec(1..=MAX_NS, 0..3),
     ) {
-        let buckets = edges.windows(2).zip(&counts).map(|(ends, n)| (ends[0], ends[1], *n));
+        let buckets = edges.windows(2).zip(&counts).map(|(ends, n)| ProducerBucket {
+            over_ns: ends[0],
+            upto_ns: ends[1],
+            samples: *n,
+        });
         let mut one_by_one = one_by_one(&before, &limits);
         let mut at_once = one_by_one.clone();
-        buckets.clone().for_each(|(over, upto, n)| one_by_one.record_within(over, upto, n));
+        for ProducerBucket { over_ns, upto_ns, samples } in buckets.clone() {
+            one_by_one.record_within(over_ns, upto_ns, samples);
+        }
         at_once.record_all_within(buckets, 3);
         prop_assert_eq!(at_once, one_by_one);
     }

@@ -10,6 +10,7 @@
 
 use crate::histogram::layout::{self, MAX_NS};
 use crate::histogram::over::Over;
+use crate::histogram::payload::SamplesBeside;
 use crate::histogram::row::{Row, difference};
 
 /// At most this many places for the samples of one producer's bucket.
@@ -180,18 +181,21 @@ impl BucketUncertainty {
     pub(in crate::histogram) fn over(
         &self,
         limit_ns: u64,
-        beside: impl Fn(usize) -> (u64, u64),
+        beside: impl Fn(usize) -> SamplesBeside,
     ) -> Over {
         let own = layout::index_of(limit_ns.min(MAX_NS));
-        let above = |all: (u64, u64), placed: (u64, u64), ends: (u64, u64)| {
-            let certain = all.1.saturating_sub(placed.1).saturating_add(ends.1);
-            let within = all.0.saturating_sub(placed.0).saturating_add(ends.0);
-            (certain, certain.saturating_add(if highest(own) <= limit_ns { 0 } else { within }))
-        };
         let (all, placed) = (beside(own), self.placed.beside(own));
-        let over = above(all, placed, self.low.beside(own)).0;
-        let most = above(all, placed, self.high.beside(own)).1;
-        Over { over, uncertain: most.saturating_sub(over) }
+        // All samples, with the uncertain ones at one of their ends.
+        let moved_to = |ends: SamplesBeside| SamplesBeside {
+            within: all.within.saturating_sub(placed.within).saturating_add(ends.within),
+            above: all.above.saturating_sub(placed.above).saturating_add(ends.above),
+        };
+
+        let least = moved_to(self.low.beside(own));
+        let most = moved_to(self.high.beside(own));
+        let own_over = if highest(own) <= limit_ns { 0 } else { most.within };
+        let over_at_most = most.above.saturating_add(own_over);
+        Over { over: least.above, uncertain: over_at_most.saturating_sub(least.above) }
     }
 
     /// The least and the most, in nanoseconds, that all `count` samples may sum up to, of which

@@ -63,18 +63,22 @@ impl UncertaintySummary<'_> {
         let row = |bytes: &[u8]| {
             Ok::<_, DistributionError>(Row::of(&checked::check(bytes, samples_max)?.payload))
         };
+        // By the same checks as the buckets: a row is as hostile as any payload.
         let (low, high) = (row(&self.low)?, row(&self.high)?);
         let placed = if self.placed.is_empty() { Row::of(buckets) } else { row(&self.placed)? };
+
         let uncertainty = BucketUncertainty { placed, low, high };
         let ends = uncertainty
             .ends(count, &Buckets::of(buckets))
             .filter(|_| uncertainty.is_about(Buckets::of(buckets)));
+
         let (least, most) = ends.ok_or(DistributionError::Contradiction("uncertainty"))?;
         let sum_ns = (u128::from(self.sum_carry) << 64) | u128::from(self.sum_ns);
         let sum_if_all_were = |ns: u64| u128::from(ns) * u128::from(count);
         if !(sum_if_all_were(least)..=sum_if_all_were(most)).contains(&sum_ns) {
             return Err(DistributionError::Contradiction("sum"));
         }
+
         let beside = |index| payload::beside(buckets, index);
         self.over.check(None, |limit_ns| uncertainty.over(limit_ns, beside))?;
         Ok((uncertainty, sum_ns, self.over))
@@ -94,6 +98,7 @@ impl PackedUncertainty {
     /// Of samples that are counted in these buckets, a canonical payload.
     pub(in crate::histogram) fn of(uncertainty: &BucketUncertainty, buckets: &[u8]) -> Self {
         let placed = uncertainty.placed.payload();
+        // Left out where all samples may lie elsewhere, since it would repeat the buckets.
         let placed = if placed == buckets { Vec::new() } else { placed };
         let (low, high) = (uncertainty.low.payload(), uncertainty.high.payload());
         Self { placed: placed.into(), low: low.into(), high: high.into() }

@@ -99,8 +99,8 @@ impl Book {
     }
 
     /// Whether this message is read for the first time.
-    pub(super) fn is_new(&mut self, message: (Incarnation, Seq)) -> bool {
-        self.messages.insert(message)
+    pub(super) fn is_new(&mut self, incarnation: Incarnation, seq: Seq) -> bool {
+        self.messages.insert((incarnation, seq))
     }
 
     /// A published message has `count` samples in this bucket of an operation.

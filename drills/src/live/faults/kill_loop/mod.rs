@@ -47,9 +47,10 @@ const PHANTOMS: u64 = 1_000_000;
 pub(super) async fn kill_loop(
     drill: Drill,
     dir: &Path,
-    (span, seed): (Duration, u64),
+    span: Duration,
+    seed: u64,
 ) -> Result<Report> {
-    kill_loop_with(drill, dir, None, (span, seed)).await
+    kill_loop_with(drill, dir, None, span, seed).await
 }
 
 /// The same with spools on a disk that is full from the start on: no incarnation leaves a spool
@@ -57,20 +58,22 @@ pub(super) async fn kill_loop(
 pub(super) async fn kill_loop_full(
     mut drill: Drill,
     dir: &Path,
-    (span, seed): (Duration, u64),
+    span: Duration,
+    seed: u64,
 ) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
     let Some(disk) = Disk::mount_or_skip(&mut drill, dir) else {
         return Ok(Report::new(&drill));
     };
-    kill_loop_with(drill, dir, Some(&disk), (span, seed)).await
+    kill_loop_with(drill, dir, Some(&disk), span, seed).await
 }
 
 async fn kill_loop_with(
     drill: Drill,
     dir: &Path,
     full: Option<&Disk>,
-    (span, seed): (Duration, u64),
+    span: Duration,
+    seed: u64,
 ) -> Result<Report> {
     let stream = std::path::absolute(dir)?.join("node-1.stream");
     let otlp = format!("127.0.0.1:{}", free_port()?);
@@ -94,9 +97,9 @@ async fn kill_loop_with(
     let clients = Clients::start(stream, Api::at(&otlp)?, &book);
 
     let killed = match full {
-        None => kill_repeatedly(&mut rig, (span, seed)).await,
+        None => kill_repeatedly(&mut rig, span, seed).await,
         Some(disk) => tokio::select! {
-            killed = kill_repeatedly(&mut rig, (span, seed)) => killed,
+            killed = kill_repeatedly(&mut rig, span, seed) => killed,
             Err(error) = disk.keep_full() => Err(error),
         },
     };
@@ -120,7 +123,7 @@ async fn kill_loop_with(
 }
 
 /// Kills the node until the time is over, and starts it again each time.
-async fn kill_repeatedly(rig: &mut Rig, (span, seed): (Duration, u64)) -> Result<u32> {
+async fn kill_repeatedly(rig: &mut Rig, span: Duration, seed: u64) -> Result<u32> {
     let (mut rng, end) = (Rng::new(seed, 1), Deadline::within(span));
     let (mut kills, since) = (0, Stopwatch::start());
     while !end.has_passed() {

@@ -68,7 +68,7 @@ async fn read(mut listener: Listener, book: SharedBook, mut is_over: watch::Rece
 
         book.with(|book| {
             // A message that comes again is known by its number.
-            if !book.is_new((header.incarnation, header.seq)) {
+            if !book.is_new(header.incarnation, header.seq) {
                 return;
             }
             for (series, histogram) in &latency.histograms {

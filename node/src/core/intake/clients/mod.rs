@@ -71,9 +71,13 @@ impl Clients {
             return Err(Reject::Duplicate);
         }
         let (id, last, samples) = (client.id, client.datagram, client.samples);
+        // Also if the loss that it states is impossible: a forged number must not be reported again
+        // with each datagram that follows.
         client.datagram = sequence.number;
         client.samples = sequence.samples_before + sequence.samples;
         let datagrams = sequence.number - last - 1;
+        // What came before the first number may have gone to a former incarnation, which counted
+        // it.
         if last == 0 || datagrams == 0 {
             return Ok((id, Missing::default()));
         }

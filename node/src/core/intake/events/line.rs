@@ -60,6 +60,7 @@ fn event(line: &str) -> Option<EventFields<'_>> {
         let length = whole(text.as_bytes(), LINE_BYTES_MAX as u64)?;
         usize::try_from(length).ok()
     };
+    // By its stated length, since a title or text may contain bars.
     let (title, rest) = body.split_at_checked(length(title)?)?;
     let (text, rest) = rest.strip_prefix('|')?.split_at_checked(length(text)?)?;
     let mut draft = EventFields { title, text: unescaped(text), ..EventFields::default() };
@@ -126,6 +127,7 @@ impl<'a> EventFields<'a> {
     fn finish(self, now: Wall, rules: &LabelRules) -> ParsedEvent {
         let mut cut = 0;
         let mut fit = |text: &str, max: usize| {
+            // Between characters: a text that is no UTF-8 would make the message unreadable.
             let kept = &text[..text.floor_char_boundary(max)];
             cut += u64::from(kept.len() < text.len());
             kept.to_owned()

@@ -58,12 +58,15 @@ impl Jobs {
         judged: &BTreeSet<Operation>,
         brought: impl Iterator<Item = (&'a Operation, Source)>,
     ) {
+        // Only when there is no room, since it visits every source of every operation.
         if self.by_operation.len() >= JOB_OPERATIONS_MAX {
             self.by_operation.retain(|_, sources| !sources.values().all(|of| of.is_gone(now)));
         }
+
         for (operation, source) in brought {
             self.on_brought(now, operation, source, judged);
         }
+        // After what was brought: samples of a final datagram came before its end (N55).
         for client in std::mem::take(&mut self.ending) {
             self.end(client);
         }
@@ -96,6 +99,7 @@ impl Jobs {
         source: Source,
         judged: &BTreeSet<Operation>,
     ) {
+        // Samples have come again, so it goes on.
         self.ended.remove(operation);
         self.waiting.remove(operation);
 
@@ -111,6 +115,7 @@ impl Jobs {
         let Some(sources) = self.by_operation.get_mut(operation) else { return };
 
         if !sources.contains_key(&source) && sources.len() >= JOB_SOURCES_MAX {
+            // The one silent for longest is the likeliest to be gone already.
             let longest = sources.iter().min_by_key(|(_, of)| of.newest).map(|(of, _)| *of);
             longest.and_then(|longest| sources.remove(&longest));
         }

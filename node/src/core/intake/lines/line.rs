@@ -52,6 +52,7 @@ pub(crate) struct Line<'a> {
 /// Parses one line without its line end. The last of two equal fields wins. Name, values and tags
 /// may contain invalid UTF-8; then nothing of the line can be recorded.
 pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Reject> {
+    // Before anything is searched in it: what a sender can make a line cost is bounded.
     if line.len() > LINE_BYTES_MAX {
         return Err(Reject::TooLong);
     }
@@ -97,6 +98,8 @@ impl<'a> Line<'a> {
         match field {
             [b'@', rate @ ..] => self.weight = weight(rate)?,
             [b'#', tags @ ..] => {
+                // Tags that do not count must be text all the same: only the last ones are checked
+                // later.
                 let before = std::mem::replace(&mut self.tags, tags);
                 str::from_utf8(before).map_err(|_| Reject::Encoding)?;
             }

@@ -33,9 +33,11 @@ struct Decimal {
 fn take_plain(rest: &mut &[u8]) -> Option<Decimal> {
     let (mut mantissa, mut point, mut len) = (0_u64, None, 0);
 
+    // One byte more than fits, which shows that a number is longer.
     for byte in rest.iter().take(PLAIN_BYTES_MAX + 1) {
         let digit = byte.wrapping_sub(b'0');
         if digit <= 9 {
+            // Wraps only in a number that is too long, which is then read as a float.
             mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
         } else if *byte == b'.' && point.is_none() {
             point = Some(len);
@@ -73,6 +75,7 @@ impl Decimal {
         }
         let divisor = POWERS[self.decimals - scale];
         let (whole, rest) = (self.mantissa / divisor, self.mantissa % divisor);
+        // Twice the rest might not fit into 64 bits.
         whole + u64::from(rest >= divisor - rest)
     }
 }
@@ -81,6 +84,8 @@ impl Decimal {
 pub(crate) fn take_amount(rest: &mut &[u8]) -> Result<f64, Reject> {
     let begin = *rest;
     match take_plain(rest) {
+        // Both are exact as floats, so that the quotient is rounded once, as a parser of floats
+        // rounds.
         Some(Decimal { mantissa, decimals }) if mantissa <= EXACT_MAX => {
             Ok(mantissa as f64 / POWERS[decimals] as f64)
         }

@@ -17,7 +17,7 @@ pub(crate) struct Sequence<'a> {
     pub(crate) samples_before: u64,
     /// Latency samples in it.
     pub(crate) samples: u64,
-    /// True when the client ends in good order: no datagram without this follows.
+    /// True when the client ends normally: no datagram without this follows.
     pub(crate) is_last: bool,
 }
 
@@ -42,6 +42,7 @@ impl<'a> Sequence<'a> {
             return Err(Reject::Sequence);
         };
 
+        // The name is a key of a map that is kept, and is shown in logs.
         check_token("client", client).map_err(|_| Reject::Sequence)?;
         let is_valid = number > 0 && samples_before + samples <= COUNT_MAX;
         let sequence = Self { client, number, samples_before, samples, is_last };

@@ -86,6 +86,7 @@ impl Units {
     /// The unit of the latencies of one line.
     pub(crate) fn of(&self, metric_type: MetricType, name: &str) -> Result<TimeUnit, Reject> {
         let unit = match metric_type {
+            // A pattern also corrects `ms`, which some clients send in seconds (N52).
             _ if let Some(unit) = self.matched(name) => unit,
             MetricType::Histogram => self.named(name).unwrap_or(self.h),
             MetricType::Distribution => self.named(name).unwrap_or(self.d),

@@ -73,8 +73,10 @@ impl MetricReader {
     ) {
         let mut request = Request { context, recorder, now, report };
         for resource_metrics in messages(body, 1) {
+            // Of a field that is there twice the last one counts, as Protocol Buffers define it.
             let resource = messages(resource_metrics, 1).last().unwrap_or_default();
             let resource = Attributes::new(resource, 1);
+
             let (producer, resource) = (resource.hash(&context.state), resource.list());
 
             for scope_metrics in messages(resource_metrics, 2) {
@@ -113,6 +115,7 @@ impl<'a> Metric<'a> {
 
         let (kind, data) = kinds.last()?;
         let (temporality, monotonic) = temporality(kind, data);
+        // A metric that changes how it counts is another stream: its counts cannot be subtracted.
         let counts_as = [kind as u8, temporality.map_or(0, |t| t as u8 + 1), monotonic.into()];
         let parts = [text(1), text(3), &counts_as].map(|part| hash(&context.state, part));
 
@@ -151,6 +154,7 @@ impl<'a> Metric<'a> {
             return Err(Reject::TooLong);
         }
 
+        // Without it a running total looks the same as what was counted since the last point.
         let temporality = self.temporality.ok_or(Reject::Temporality)?;
         let value = match self.kind {
             MetricKind::Gauge => Value::Gauge(data_point::number(point)?),
@@ -178,6 +182,7 @@ impl<'a> Metric<'a> {
         if let Some(quantile) = part.quantile {
             pairs.add(QUANTILE, quantile);
         }
+        // Before the point's own, so that no attribute of a point takes the name of its service.
         pairs.add_named(&context.otlp.resource_labels, |key| self.resource.get(key));
         pairs.add_all(attributes);
         let (labels, stats) = context.labels.keep(pairs.iter());
@@ -211,7 +216,7 @@ impl Request<'_> {
                 Err(reason)
             }
             Ok((temporality, Some(value))) => {
-                self.on_value(metric, &head, (temporality, value), Part::default())
+                self.on_value(metric, &head, temporality, value, Part::default())
             }
             Ok((_, None)) => self.on_summary(metric, &head, point),
         };
@@ -239,11 +244,13 @@ impl Request<'_> {
 
         #[expect(clippy::cast_precision_loss, reason = "counters are floats here")]
         for (suffix, value) in [("_count", summary.count as f64), ("_sum", summary.sum)] {
-            let value = (Temporality::Cumulative, Value::Sum { value, monotonic: true });
+            let value = Value::Sum { value, monotonic: true };
             let part = Part { suffix, quantile: None };
-            recorded = recorded.and(self.on_value(metric, head, value, part));
+            let added = self.on_value(metric, head, Temporality::Cumulative, value, part);
+            recorded = recorded.and(added);
         }
 
+        // Without the label all quantiles would be one gauge.
         if !self.context.labels.keeps(QUANTILE) {
             return recorded;
         }
@@ -251,8 +258,9 @@ impl Request<'_> {
         for (quantile, value) in data_point::quantiles(point).take(OTLP_QUANTILES_MAX) {
             let quantile = quantile.to_string();
             let part = Part { suffix: "", quantile: Some(&quantile) };
-            let value = (Temporality::Cumulative, Value::Gauge(value));
-            recorded = recorded.and(self.on_value(metric, head, value, part));
+            let value = Value::Gauge(value);
+            let set = self.on_value(metric, head, Temporality::Cumulative, value, part);
+            recorded = recorded.and(set);
         }
 
         recorded
@@ -262,13 +270,16 @@ impl Request<'_> {
         &mut self,
         metric: &Metric<'_>,
         head: &Head<'_>,
-        (temporality, value): (Temporality, Value<'_>),
+        temporality: Temporality,
+        value: Value<'_>,
         part: Part<'_>,
     ) -> Result<(), Reject> {
         let context = self.context;
         let own = head.attributes.hash(&context.state);
         let of = |text: &str| hash(&context.state, text.as_bytes());
         let part_hash = of(part.suffix) ^ part.quantile.map_or(0, of);
+        // The recorder asks for the series only if the stream has no slot, and only then are there
+        // labels to count.
         let left_out = Cell::new(None);
 
         let series = || {

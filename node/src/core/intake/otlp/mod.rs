@@ -52,7 +52,7 @@ pub(super) struct Otlp {
 
 impl Otlp {
     /// A reader without requests. `seed` is a number that a sender does not choose.
-    pub(super) fn new((labels, units): (LabelRules, Units), otlp: OtlpRules, seed: u64) -> Self {
+    pub(super) fn new(labels: LabelRules, units: Units, otlp: OtlpRules, seed: u64) -> Self {
         Self {
             context: Context { labels, units, otlp, state: FixedState::with_seed(seed) },
             metrics: MetricReader::default(),
@@ -69,7 +69,8 @@ impl Otlp {
         &mut self,
         recorder: Option<&mut Recorder>,
         now: Now,
-        (signal, encoding): (Signal, Encoding),
+        signal: Signal,
+        encoding: Encoding,
         body: &[u8],
     ) -> Result<Outcome, Malformed> {
         let message = match signal {
@@ -89,6 +90,8 @@ impl Otlp {
             },
         };
 
+        // All of a body is checked before anything of it counts, so that a malformed one changes
+        // nothing and can be sent again as it is (N25).
         let checked = read.and_then(|body| Ok((body, items(message, body)?)));
         self.report.stats.on_body(signal, checked.is_ok());
         let (body, items) = checked?;

@@ -57,6 +57,8 @@ impl PointRecorder<'_, '_> {
         let before = if let LastValue::Number(before) = state.last { before } else { 0.0 };
         let value = (before + finite(change)?).clamp(f64::MIN, f64::MAX);
         let recorded = self.set(state, value)?;
+
+        // Only once it is recorded: what was rejected is still new with the next point.
         state.last = LastValue::Number(value);
         Ok(recorded)
     }
@@ -92,6 +94,7 @@ impl PointRecorder<'_, '_> {
     }
 
     fn add(&mut self, slot: &mut Option<SlotRef>, amount: f64) -> Result<RecordCounts, Reject> {
+        // A counter at rest takes no slot.
         if amount == 0.0 {
             return Ok(RecordCounts::default());
         }
@@ -124,6 +127,7 @@ impl PointRecorder<'_, '_> {
             Some(FirstPoint::Baseline | FirstPoint::Ambiguous) => Ok(self.baseline()),
         };
 
+        // After an ambiguous start nothing is kept, so that all is new if it repeats its start.
         if taken.is_ok() && first != Some(FirstPoint::Ambiguous) {
             previous.replace(&counts, latencies.sum);
         }
@@ -188,6 +192,8 @@ impl PointRecorder<'_, '_> {
         let slot = self.slot(slot, SeriesType::Latency)?;
         let recorded = self.interval.merge_latencies(slot, samples, |limits_ns| {
             let mut histogram = Histogram::default();
+            // Before anything is recorded: only then is the share over a limit between two edges
+            // exact.
             histogram.watch(limits_ns);
             clamped = counts.fill(latencies, sum, self.edges, &mut histogram);
             histogram

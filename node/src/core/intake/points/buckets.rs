@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use crate::limits::POINT_BUCKETS_MAX;
 use foldhash::fast::FixedState;
-use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
+use plimsoll_schemas::histogram::{Histogram, ProducerBucket};
 
 use super::edges::{Edge, sum_ns};
 use super::known_edges::KnownEdges;
@@ -110,20 +110,20 @@ impl<'a> BucketCounts<'a> {
         histogram: &mut Histogram,
     ) -> u64 {
         let (ends, len) = (SampleRange::of(latencies), self.counts.len());
-        let edges = known.of(&latencies.buckets, latencies.unit, self.scale, (self.offset, len));
+        let edges = known.of(&latencies.buckets, latencies.unit, self.scale, self.offset, len);
         let zero = (Edge::FIRST, zero_edge(latencies), self.zero);
         let positive = edges.windows(2).zip(self.counts).map(|(edge, n)| (edge[0], edge[1], *n));
         let used = [zero].into_iter().chain(positive).filter(|(_, _, n)| *n > 0);
 
-        let rows = used.map(|(lower, upper, n)| {
+        let rows = used.map(|(lower, upper, samples)| {
             let (over_ns, upto_ns) = ends.narrowed(lower, upper);
-            (over_ns, upto_ns, n)
+            ProducerBucket { over_ns, upto_ns, samples }
         });
 
         let sum = sum.filter(|sum| sum.is_finite()).map(|sum| sum_ns(sum, latencies.unit));
         // What all samples together are above the lower ends of their buckets.
-        let least = |sum: u128, (over_ns, _, n): (u64, u64, u64)| {
-            sum.saturating_add(u128::from(over_ns) * u128::from(n))
+        let least = |sum: u128, row: ProducerBucket| {
+            sum.saturating_add(u128::from(row.over_ns) * u128::from(row.samples))
         };
 
         let above = sum.and_then(|sum| sum.checked_sub(rows.clone().fold(0, least)));
@@ -133,33 +133,30 @@ impl<'a> BucketCounts<'a> {
         if let Some(sum) = sum {
             histogram.state_sum(sum);
         }
-        rows.filter(|(over_ns, ..)| *over_ns >= MAX_NS).map(|(.., n)| n).sum()
+        rows.filter(|row| row.over_ns >= MAX_NS).map(|row| row.samples).sum()
     }
 }
 
-/// A bucket as (over, up to, samples); one without an end in parts that have ends. The sum bounds
-/// its samples: the i-th largest of them has i that are as large, so it is at most an i-th of
-/// `above_ns` over the lower end.
-fn parts(
-    (over_ns, upto_ns, n): (u64, u64, u64),
-    above_ns: Option<u64>,
-) -> impl Iterator<Item = (u64, u64, u64)> {
-    let above_ns = above_ns.filter(|_| upto_ns >= MAX_NS);
+/// A bucket; one without an end in parts that have ends. The sum bounds its samples: the i-th
+/// largest of them has i that are as large, so it is at most an i-th of `above_ns` over the lower
+/// end.
+fn parts(bucket: ProducerBucket, above_ns: Option<u64>) -> impl Iterator<Item = ProducerBucket> {
+    let above_ns = above_ns.filter(|_| bucket.upto_ns >= MAX_NS);
     let mut larger = 0;
 
     std::iter::from_fn(move || {
-        let left = n.checked_sub(larger).filter(|left| *left > 0)?;
+        let left = bucket.samples.checked_sub(larger).filter(|left| *left > 0)?;
 
         let Some(above_ns) = above_ns else {
-            larger = n;
-            return Some((over_ns, upto_ns, n));
+            larger = bucket.samples;
+            return Some(bucket);
         };
 
         // One, two, four and so on: as many parts as the number of samples has digits.
-        let part = left.min(larger + 1);
-        let end_ns = over_ns.saturating_add((above_ns / (larger + 1)).max(1));
-        larger += part;
-        Some((over_ns, upto_ns.min(end_ns), part))
+        let samples = left.min(larger + 1);
+        let end_ns = bucket.over_ns.saturating_add((above_ns / (larger + 1)).max(1));
+        larger += samples;
+        Some(ProducerBucket { upto_ns: bucket.upto_ns.min(end_ns), samples, ..bucket })
     })
 }
 

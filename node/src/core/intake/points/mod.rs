@@ -62,6 +62,7 @@ impl Points {
         interval: &mut Interval,
     ) -> Result<RecordCounts, Reject> {
         let Self { streams, difference, edges, stats } = self;
+        // Where the start does not matter, another one must not make another stream.
         let start = if is_since_start(point) { point.start } else { Wall::default() };
         check_time(point)?;
         let mut recorder = PointRecorder { now, point, interval, edges, stats };

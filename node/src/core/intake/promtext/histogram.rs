@@ -71,6 +71,8 @@ impl<'a> PartialHistogram<'a> {
             return Err(Reject::Counts);
         }
 
+        // The bucket up to infinity has all samples. A page that leaves it out states their number
+        // by itself.
         let infinite = self.rows.pop_if(|(bound, _)| bound.is_infinite()).map(|(_, all)| all);
         let below = self.rows.last().map_or(0, |(_, below)| *below);
         let count = infinite.or(self.count).ok_or(Reject::Counts)?;

@@ -41,6 +41,8 @@ impl TargetHistory {
     /// if the clock was set back.
     pub(super) fn time(&mut self, now: Now) -> Wall {
         let since_last = self.last.map_or(Duration::ZERO, |last| now.mono.since(last.mono));
+        // Points of a stream must be in order of time, or all would be rejected until the clock has
+        // caught up.
         self.time = now.wall.max(self.time.plus(since_last));
         self.time
     }
@@ -67,6 +69,8 @@ impl TargetHistory {
     /// Whether this stream was on no earlier page although one was complete: then it started from
     /// zero since. Of a family that could not be read this is not known.
     pub(super) fn is_stream_new(&mut self, family: u64, stream: u64) -> bool {
+        // First: a stream that cannot be remembered would be new on every page, and be counted
+        // again.
         let has_room = self.known.len() < SERIES_KNOWN_MAX;
         has_room
             && self.known.insert(stream)

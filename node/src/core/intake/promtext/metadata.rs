@@ -62,6 +62,8 @@ impl<'a> PageMetadata<'a> {
             }
         }
 
+        // In a second pass: whether a row states a start depends on the type of its family, which
+        // may follow it.
         for line in lines {
             let name = name_of(line.trim_ascii_start()).map_or("", |(name, _)| name);
             if name.ends_with(CREATED) || name == PROCESS_START {

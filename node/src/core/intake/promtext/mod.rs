@@ -133,6 +133,8 @@ impl TargetState {
             outcome.reject_line(Reject::Truncated, "");
         }
 
+        // Of a page that may lack series none is concluded to be new: it would count from zero
+        // again (N30).
         let is_whole = page.is_whole || self.history.is_as_long(outcome.cumulative);
         let is_complete = is_whole && rest.is_empty() && !outcome.is_incomplete;
         self.history.on_read(now, is_complete, outcome.cumulative);

@@ -155,6 +155,7 @@ impl<'a, 'p> PageReader<'a, 'p> {
             Role::Misplaced => Err(Reject::Shape),
             Role::Unsupported => Err(Reject::Unsupported),
             Role::Bucket | Role::Count | Role::Sum => self.on_part(role, family, row, pairs),
+            // A summary without samples has no quantiles, which is no fault of the page.
             Role::Quantile if row.value.is_nan() => Ok(()),
             Role::Gauge | Role::Quantile => {
                 self.take_room()?;
@@ -183,6 +184,7 @@ impl<'a, 'p> PageReader<'a, 'p> {
     /// Counts one series towards the bound of the page.
     fn take_room(&mut self) -> Result<(), Reject> {
         let room = self.room.checked_sub(1);
+        // A series without room here may have room on the next page, and is not new then (N30).
         self.outcome.is_incomplete |= room.is_none();
         self.room = room.ok_or(Reject::SeriesCap)?;
         Ok(())
@@ -204,6 +206,8 @@ impl<'a, 'p> PageReader<'a, 'p> {
         pairs: &[Pair<'a>],
     ) -> Result<(), Reject> {
         let series = self.rules.stream_ids.of_histogram(family, pairs);
+        // Not the number of a counter or a gauge of this name: a series whose type changed is
+        // another stream.
         let stream = series.wrapping_add(2);
 
         let index = match self.by_stream.get(&stream) {

@@ -53,7 +53,8 @@ impl Recorder {
     pub(super) fn new(
         now: Now,
         series_max: usize,
-        (labels, units): (LabelRules, Units),
+        labels: LabelRules,
+        units: Units,
         seed: u64,
     ) -> Self {
         Self {
@@ -90,6 +91,8 @@ impl Recorder {
 
     /// Records all values of a line, or none of them.
     fn record_line(&mut self, now: Wall, mut line: Line<'_>) -> Result<RecordCounts, Reject> {
+        // A container that becomes no label must not divide the cache either: the lines of each
+        // would take an entry of their own.
         if !self.interval.label_rules.container {
             line.container = b"";
         }
@@ -119,6 +122,7 @@ impl Recorder {
             SeriesType::Counter | SeriesType::Gauge => TimeUnit::Nanoseconds,
         };
 
+        // Before a slot is taken, so that a line with a bad value takes none of the series cap.
         let values = self.values.read(line, unit)?;
         let is_decided = !self.units.is_assumed(line.metric_type, name) || {
             let is_named_seconds = self.units.named(name) == Some(Unit(Some(TimeUnit::Seconds)));
@@ -127,6 +131,8 @@ impl Recorder {
 
         let (kept, labels) = self.interval.label_rules.read(tags, container);
         let (slot, folded) = self.interval.slot(series_type, Series { operation, labels: kept })?;
+        // A cached line skips the unit check and keeps its slot: so none whose unit is still
+        // undecided, and none that may find room of its own later.
         if is_decided && !folded {
             self.cache.insert(hash, line, CachedSeries { slot, unit, labels });
         }
@@ -241,8 +247,10 @@ impl Recorder {
         let started = self.interval.started;
         let (latency, moved) = self.interval.close(now);
         let breached = self.interval.breached(&latency);
+        // Both refer to slots by their places, which have changed.
         self.cache.on_slots_moved(|slot| moved[slot]);
         self.points.on_slots_moved(|slot| moved[slot]);
+
         let lost = std::mem::take(&mut self.lost);
         ClosedInterval { started, latency, breached, events: Events::default(), lost }
     }
@@ -251,7 +259,7 @@ impl Recorder {
         &self.interval.label_rules
     }
 
-    pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
+    pub(super) fn limits(&self) -> Vec<LatencyLimit> {
         self.interval.limits()
     }
 

@@ -22,7 +22,7 @@ fn recorder(series_max: usize) -> Recorder {
 }
 
 fn with_labels(series_max: usize, labels: LabelRules) -> Recorder {
-    Recorder::new(Now::default(), series_max, (labels, Units::default()), 7)
+    Recorder::new(Now::default(), series_max, labels, Units::default(), 7)
 }
 
 fn record(recorder: &mut Recorder, line: &str) -> Result<RecordCounts, Reject> {
@@ -67,7 +67,7 @@ fn a_sample_rate_counts_what_it_stands_for_on_average() {
 fn the_unit_check_sees_assumed_milliseconds_alone() {
     let patterns = ["mended=s", "kept=ms"].map(|text| lines::pattern(text).unwrap()).into();
     let units = Units { patterns, ..Units::default() };
-    let mut recorder = Recorder::new(Now::default(), 10, (LabelRules::default(), units), 7);
+    let mut recorder = Recorder::new(Now::default(), 10, LabelRules::default(), units, 7);
     let names =
         ["timed:0.0301234567891|ms", "mended:0.0301234567891|ms", "kept:0.0301234567891|ms"];
     for line in names.into_iter().chain(["wait:0.0301234567891|h", "level:0.0301234567891|g"]) {

@@ -122,7 +122,7 @@ impl Interval {
         }
     }
 
-    pub(crate) fn limits(&self) -> Vec<(Operation, u64)> {
+    pub(crate) fn limits(&self) -> Vec<LatencyLimit> {
         self.limits.all()
     }
 
@@ -152,6 +152,7 @@ impl Interval {
             return Err(Reject::Reserved);
         }
         let key = (series_type, series);
+        // One that is known keeps its slot: a flood of new names displaces none.
         if self.capped < self.series_max || self.by_series.contains_key(&key) {
             return Ok((self.slot_of(key, true), false));
         }
@@ -178,6 +179,8 @@ impl Interval {
 
         match (&mut slot.value, values) {
             (SlotValue::Latency(latency), Values::Latencies { latencies_ns, weight }) => {
+                // Before the first value is recorded, so that a line counts as a whole or not at
+                // all.
                 if !latency.has_room(weight, latencies_ns.len(), *samples_left) {
                     return Err(Reject::SamplesCap);
                 }
@@ -295,6 +298,8 @@ impl Interval {
             return *slot;
         }
         self.capped += usize::from(is_capped);
+
+        // It watches before its first sample, whose share over a limit is then exact (S3).
         let mut slot = SeriesEntry::new(key.0, is_capped);
         slot.watch(&self.limits.of(&key.1.operation));
         self.slots.push(slot);

@@ -31,6 +31,8 @@ impl LatencyLimits {
         let mut changed = BTreeSet::new();
         for LatencyLimit { operation, limit_ns, allowed_ppm } in received {
             let is_known = self.by_operation.contains_key(operation);
+            // Those that are known stay: an aggregator with too many must not displace what another
+            // one judges.
             if !is_known && self.by_operation.len() >= LIMITS_OPERATIONS_MAX {
                 continue;
             }
@@ -41,6 +43,8 @@ impl LatencyLimits {
             }
 
             while limits.len() > LIMITS_MAX {
+                // All limits of a confirmation have one time, so the one just added could be the
+                // oldest as well.
                 let oldest = limits.iter().filter(|(limit, _)| *limit != limit_ns);
                 let Some((oldest, _)) = oldest.min_by_key(|(_, of)| of.at) else { break };
                 let oldest = *oldest;
@@ -69,10 +73,16 @@ impl LatencyLimits {
         limits.into_iter().flat_map(|limits| limits.keys().copied()).collect()
     }
 
-    /// All limits, in nanoseconds.
-    pub(crate) fn all(&self) -> Vec<(Operation, u64)> {
-        let each = self.by_operation.iter();
-        each.flat_map(|(name, limits)| limits.keys().map(|limit| (name.clone(), *limit))).collect()
+    /// All limits, by operation and ascending.
+    pub(crate) fn all(&self) -> Vec<LatencyLimit> {
+        let each = self.by_operation.iter().flat_map(|(operation, limits)| {
+            limits.iter().map(move |(limit_ns, received)| LatencyLimit {
+                operation: operation.clone(),
+                limit_ns: *limit_ns,
+                allowed_ppm: received.allowed_ppm,
+            })
+        });
+        each.collect()
     }
 
     /// The operations of which more samples than allowed exceed a limit in this interval.
@@ -108,14 +118,13 @@ mod tests {
 
     use super::*;
 
-    fn named(limits: &[(&str, u64)]) -> Vec<(Operation, u64)> {
-        limits.iter().map(|(name, ns)| (Operation::new(*name).unwrap(), *ns)).collect()
-    }
-
     fn p99(limits: &[(&str, u64)]) -> Vec<LatencyLimit> {
-        let limit =
-            |(operation, limit_ns)| LatencyLimit { operation, limit_ns, allowed_ppm: 10_000 };
-        named(limits).into_iter().map(limit).collect()
+        let limit = |(name, limit_ns): &(&str, u64)| LatencyLimit {
+            operation: Operation::new(*name).unwrap(),
+            limit_ns: *limit_ns,
+            allowed_ppm: 10_000,
+        };
+        limits.iter().map(limit).collect()
     }
 
     fn changed(limits: &mut LatencyLimits, at: Mono, limits_ns: &[(&str, u64)]) -> Vec<String> {
@@ -155,12 +164,12 @@ mod tests {
         assert_eq!(changed(&mut limits, start, &[("a", 9), ("b", 1)]), ["a", "b"]);
         assert_eq!(changed(&mut limits, start, &[("a", 7)]), ["a"]);
         assert_eq!(changed(&mut limits, start, &[("a", 9)]), [""; 0]);
-        assert_eq!(limits.all(), named(&[("a", 7), ("a", 9), ("b", 1)]));
+        assert_eq!(limits.all(), p99(&[("a", 7), ("a", 9), ("b", 1)]));
         let later = start.plus(LIMIT_EVICTED_AFTER);
         assert_eq!(changed(&mut limits, later, &[("a", 9)]), [""; 0]);
         let later = later.plus(std::time::Duration::from_nanos(1));
         assert_eq!(changed(&mut limits, later, &[]), ["a", "b"]);
-        assert_eq!(limits.all(), named(&[("a", 9)]));
+        assert_eq!(limits.all(), p99(&[("a", 9)]));
     }
 
     #[test]
@@ -176,8 +185,8 @@ mod tests {
         assert_eq!(limits.by_operation.len(), LIMITS_OPERATIONS_MAX);
         let later = Mono(101).plus(LIMIT_EVICTED_AFTER);
         changed(&mut limits, later, &[("new", 5)]);
-        assert_eq!(limits.all(), named(&[]));
+        assert_eq!(limits.all(), p99(&[]));
         changed(&mut limits, later, &[("new", 5)]);
-        assert_eq!(limits.all(), named(&[("new", 5)]));
+        assert_eq!(limits.all(), p99(&[("new", 5)]));
     }
 }

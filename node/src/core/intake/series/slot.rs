@@ -147,8 +147,10 @@ impl LatencySlot {
         if !self.has_room_for(samples, samples_left) {
             return Err(Reject::SamplesCap);
         }
+
         let limits: Vec<u64> = self.histogram.overs().limits().collect();
         let mut other = make(&limits);
+        // A client's own limits would take the room of those that aggregators judge.
         other.watch(&limits);
         match self.histogram.is_empty() {
             true => self.histogram = other,

@@ -68,6 +68,7 @@ impl UnitCheck {
         if !self.by_operation.contains_key(operation) {
             self.make_room();
         }
+
         let progress = self.by_operation.entry(operation.clone()).or_default();
         let Progress::Open(evidence) = progress else { return true };
         let mut rest = values;
@@ -117,6 +118,7 @@ impl Evidence {
         self.values += 1;
         self.large += u32::from(value >= 1.0);
         let is_evidence = value > 0.0 && value < 1.0;
+        // A float of seconds has digits below the nanosecond, which no clock of milliseconds has.
         let is_evidence = is_evidence && (is_named_seconds || !is_of_a_clock_in_ms(value));
         self.of_seconds += u32::from(is_evidence);
     }

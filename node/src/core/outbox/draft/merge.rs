@@ -24,6 +24,7 @@ pub(super) fn merge(bodies: impl IntoIterator<Item = Latency>) -> Latency {
             add(&mut counters, series, theirs, sum);
         }
 
+        // In the order of time, so that the newest value stays.
         gauges.extend(body.gauges);
     }
 

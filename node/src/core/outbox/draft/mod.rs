@@ -18,7 +18,7 @@ use plimsoll_schemas::limits::wire::{
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{
-    Body, Events, apply_changes, combine_bodies, decode_body, encode_body,
+    Body, EncodedBody, Events, apply_changes, combine_bodies, decode_body, encode_body,
 };
 
 use crate::limits::COALESCED_BYTES_MAX;
@@ -117,7 +117,10 @@ impl Draft {
     /// The same message with others of its interval, each of another kind.
     pub fn combined_with(self, others: &[Self]) -> Self {
         let all = || std::iter::once(&self).chain(others);
-        let bodies: Vec<_> = all().map(|draft| (draft.kind, &draft.body[..])).collect();
+        let bodies: Vec<_> =
+            all().map(|draft| EncodedBody { kind: draft.kind, bytes: &draft.body }).collect();
+
+        // Only messages with samples state the node's labels (N16).
         let labelled = all().find(|draft| draft.is_latency());
 
         Self {
@@ -226,6 +229,8 @@ impl Draft {
     pub fn supersede(&mut self, older: &Self) {
         self.succeed(older);
         match (older.decode(), self.decode()) {
+            // Changes name readings by their place in a set, so they mean nothing beside another
+            // one. Two changes of one set both stand for themselves: the newer is enough.
             (Some(Body::Hardware(mut older)), Some(Body::Hardware(newer)))
                 if newer.is_change() && newer.set == older.set && !older.is_change() =>
             {
@@ -246,6 +251,7 @@ impl Draft {
         let bodies = (older.decode(), self.decode());
         let (Some(Body::Event(theirs)), Some(Body::Event(ours))) = bodies else { return 0 };
         self.succeed(older);
+
         let (start, length_ns) = span([older, self]);
         // A reader rejects a longer interval; each event has its own time anyway.
         self.length_ns = length_ns.min(INTERVAL_NS_MAX);
@@ -259,6 +265,7 @@ impl Draft {
     /// short, if each series and event is. The last of them stands for what it was produced of:
     /// until it is acknowledged, so is not all of it.
     pub fn split_at(self, bytes: usize) -> Vec<Self> {
+        // Decoding is what costs, and most messages are short enough.
         let body = if self.body.len() > bytes { self.decode() } else { None };
         let bodies: Vec<Body> = match body {
             Some(Body::Latency(latency)) => {
@@ -289,6 +296,7 @@ impl Draft {
         let (start, length_ns) = span(drafts.iter().copied());
         let samples = drafts.iter().fold(0_u64, |sum, of| sum.saturating_add(of.samples));
         let is_mixed = drafts.iter().any(|draft| draft.labels != first.labels);
+        // A message states one set of labels, and a reader refuses longer ones or more samples.
         if is_mixed || length_ns > INTERVAL_NS_MAX || samples > SAMPLES_MAX {
             return None;
         }
@@ -300,6 +308,7 @@ impl Draft {
 
         let bodies = drafts.iter().map(latency).collect::<Option<Vec<_>>>()?;
         let parts = split(merge(bodies), COALESCED_BYTES_MAX);
+        // Together the parts stand for as many messages as before, or the depth would change.
         let number = parts.len().max(1) as u64;
         let produced: u64 = drafts.iter().map(|draft| draft.produced).sum();
 

@@ -85,7 +85,7 @@ proptest! {
                 2 => while outbox.expire(now).is_some() {},
                 _ => sent.extend(send_events(&mut outbox, now)),
             }
-            let held: u64 = outbox.drafts().map(|(_, _, draft)| draft.events()).sum();
+            let held: u64 = outbox.drafts().map(|held| held.draft.events()).sum();
             let lost: u64 = outbox.events_lost().values().sum();
             prop_assert_eq!(sent.len() as u64 + held + lost, pushed);
             prop_assert!(outbox.stats().outbox_bytes <= bytes_max as u64);

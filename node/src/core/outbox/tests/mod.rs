@@ -348,7 +348,7 @@ fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_toke
     for priority in [Priority::High, Priority::Critical] {
         outbox.try_push(at(12), latency_of(at(12), 5).prioritized(priority)).unwrap();
     }
-    let in_lane = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Emergency);
+    let in_lane = outbox.drafts.iter().filter(|held| held.lane == Lane::Emergency);
     assert_eq!(in_lane.count(), 2, "both overtake what is delayed");
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(12));
@@ -368,8 +368,8 @@ fn what_is_high_takes_its_place_in_the_backlog_once_it_has_waited_behind_what_is
         outbox.try_push(at(second), critical).unwrap();
         outbox.try_push(at(second), latency_of(at(second), 1)).unwrap();
     }
-    let normal = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Normal);
-    let samples: Vec<u64> = normal.map(|(_, _, draft)| draft.samples()).collect();
+    let normal = outbox.drafts.iter().filter(|held| held.lane == Lane::Normal);
+    let samples: Vec<u64> = normal.map(|held| held.draft.samples()).collect();
     assert_eq!(samples[..5], [5, 5, 5, 7, 1], "before what came after it");
 }
 

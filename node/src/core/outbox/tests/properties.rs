@@ -168,7 +168,7 @@ proptest! {
             );
             prop_assert_eq!(outbox.samples(), model.samples, "after {:?}", step);
             let depth = outbox.depth();
-            let drafts = outbox.drafts().map(|(.., draft)| draft.produced);
+            let drafts = outbox.drafts().map(|held| held.draft.produced);
             let sealed = outbox.in_flight.iter().map(|(_, sent)| sent.message.produced);
             prop_assert_eq!(depth, drafts.chain(sealed).sum::<u64>());
             prop_assert!(depth <= pushed && (depth == 0 || account.outbox_messages > 0));

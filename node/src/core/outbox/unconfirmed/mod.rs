@@ -144,6 +144,7 @@ impl Unconfirmed {
         message: SealedMessage,
         adopted: bool,
     ) {
+        // The silence of aggregators counts from the first message that they could confirm.
         if self.copies.is_empty() && !self.has_confirmation {
             self.probe_at = now.plus(self.probe_pause);
         }
@@ -191,6 +192,8 @@ impl Unconfirmed {
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
 
         for (ticket, copy) in &mut self.copies {
+            // The bit stands for another aggregator from here on, which has confirmed none of
+            // these.
             if replaced {
                 copy.confirmed_by.remove(confirmer);
             }
@@ -201,6 +204,7 @@ impl Unconfirmed {
                         stored.push(*ticket);
                     }
                 }
+                // One that is behind may have it unread: a resend would add to its backlog (N2).
                 Some(confirmed)
                     if !confirmation.behind && !confirmed.is_unknown(copy.message.seq) =>
                 {
@@ -237,6 +241,8 @@ impl Unconfirmed {
         copy.rests_until = now.plus(rest);
         self.due.entry(copy.message.lane).or_default().remove(&ticket);
         self.in_flight.insert(ticket, now);
+        // Under another id: a broker that lost a message may still have its id, and would discard
+        // the copy as a duplicate (N2).
         Some(copy.message.publish(ticket, IdOf::Copy(copy.resends)))
     }
 
@@ -305,6 +311,7 @@ impl Unconfirmed {
         if self.copies.is_empty() || now < self.probe_at {
             return;
         }
+        // One is enough: an aggregator that merges it names the others that it lacks.
         if let Some(newest) = self.copies.keys().next_back().copied() {
             self.send_again(now, newest);
         }

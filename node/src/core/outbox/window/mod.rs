@@ -129,6 +129,8 @@ impl SendWindow {
         self.delivered += bytes as u64;
         let rate = per_second(self.delivered.saturating_sub(sent.delivered), took);
 
+        // Relative to the link's own delay: with a fixed bound a link of 1.2 s carried one message
+        // at a time, and the outbox grew without end (N46).
         if took >= LINK_SLOW + 2 * self.delay.get() {
             self.measure_after(now, LINK_MEASURE_AGAIN_AFTER);
             return self.shrink(now, sent.at, rate);
@@ -136,9 +138,11 @@ impl SendWindow {
 
         self.rate.see(rate);
         self.round.is_full |= was_full;
+        // The first answer to what was sent within a round shows that a round trip has passed.
         if sent.at >= self.round.began {
             self.end_round(now);
         }
+        // While nothing waited, the rate is what the node produced, and not what the link allows.
         if self.round.is_full {
             self.bytes = self.bytes.max(self.target());
         }
@@ -150,6 +154,8 @@ impl SendWindow {
         let before = self.delay.get();
         self.delay.shorten(took);
 
+        // Only through an empty link is a round trip the link's delay; otherwise it contains a
+        // queue.
         let is_alone = |since: Mono| since.plus(took) <= now;
         if self.delay.empty_since.is_some_and(is_alone) {
             self.delay = LinkDelay {
@@ -174,6 +180,7 @@ impl SendWindow {
 
     /// A message that was sent at `sent` is not acknowledged in time.
     pub(super) fn on_overdue(&mut self, now: Mono, sent: Departure) {
+        // No answer means that no rate was measured: half of what the link had is assumed.
         self.shrink(now, sent.at, self.rate.get() / 2);
     }
 
@@ -204,6 +211,7 @@ impl SendWindow {
         }
 
         let (rate, before) = (self.rate.get(), self.round.rate_before);
+        // As in BBR: a link is filled once a doubled window no longer brings a quarter more.
         let has_risen = rate >= before.saturating_add(before / 4).max(1);
         self.round.flat = if has_risen { 0 } else { self.round.flat.saturating_add(1) };
         self.round.rate_before = rate;
@@ -235,6 +243,7 @@ impl SendWindow {
             return;
         }
 
+        // It counts as filled at once, or the window would double into the same queue again.
         self.rate = DeliveryRate { now: rate, ..DeliveryRate::default() };
         self.round =
             Round { began: now, rate_before: rate, flat: LINK_FLAT_ROUNDS, is_full: false };

@@ -12,18 +12,17 @@ use std::fmt;
 
 use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES};
 use plimsoll_schemas::ids::{Incarnation, Seq};
-use plimsoll_schemas::subject::Lane;
 
 use super::frame;
 use super::incarnation::IncarnationState;
 use super::record::{self, BatchRecord, DraftRecord, IncarnationRecord, SealedRecord};
 use crate::core::identity::Identity;
-use crate::core::outbox::{Draft, DraftId, SealedMessage};
+use crate::core::outbox::{DraftId, HeldDraft, SealedMessage};
 
 #[derive(Debug, Default)]
 pub struct HeldMessages<'a> {
     /// What was never sealed, including the final message.
-    pub drafts: Vec<(DraftId, Lane, &'a Draft)>,
+    pub drafts: Vec<HeldDraft<'a>>,
     /// What is sealed and not confirmed.
     pub sealed: Vec<&'a SealedMessage>,
     /// The state of this incarnation, and of each former one of which a message is held.
@@ -75,13 +74,16 @@ impl Wal {
 
     /// The batch after which the file equals what is held; `None` when it already does.
     pub fn next_batch(&mut self, held: &HeldMessages<'_>) -> Option<Batch> {
+        // This is asked on each turn of the driver, and mostly nothing has changed.
         if self.file.as_ref().is_some_and(|file| file.equals(held)) {
             return None;
         }
+        // Taken, so that a batch that must be the whole file leaves no half-updated content behind.
         let file = self.file.take().filter(|file| !file.is_wasteful());
         let Some(mut file) = file else { return Some(self.replace(held)) };
         let (bytes, sync) = self.difference(&mut file, held);
         file.bytes += bytes.len();
+        // Written anew it holds no outdated bytes, and what an outbox holds fits in twice over.
         if file.bytes > SPOOL_BYTES_MAX {
             return Some(self.replace(held));
         }
@@ -101,15 +103,17 @@ impl Wal {
     /// Updates `file` to what is held; returns the batch, which may be empty, and whether a message
     /// waits for it.
     fn difference(&mut self, file: &mut FileContent, held: &HeldMessages<'_>) -> (Vec<u8>, bool) {
-        let drafts_gone = file.drafts.retain(held.drafts.iter().map(|(id, ..)| *id));
+        // Removals and additions are of one batch: whatever cut it short, no draft is both sealed
+        // and waiting.
+        let drafts_gone = file.drafts.retain(held.drafts.iter().map(|held| held.id));
         let sealed_gone = file.sealed.retain(held.sealed.iter().map(|sealed| sealed.key()));
         let mut snapshots = Vec::new();
 
-        for (id, lane, draft) in &held.drafts {
-            if !file.drafts.contains(*id) {
-                let snapshot = record::encode(&self.identity, *id, draft);
-                file.drafts.insert(*id, snapshot.len());
-                snapshots.push((*id, *lane, *draft, snapshot));
+        for waiting in &held.drafts {
+            if !file.drafts.contains(waiting.id) {
+                let snapshot = record::encode(&self.identity, waiting.id, waiting.draft);
+                file.drafts.insert(waiting.id, snapshot.len());
+                snapshots.push((waiting, snapshot));
             }
         }
 
@@ -122,7 +126,7 @@ impl Wal {
         };
 
         let batch = BatchRecord {
-            drafts: snapshots.iter().map(DraftRecord::new).collect(),
+            drafts: snapshots.iter().map(|(draft, bytes)| DraftRecord::new(draft, bytes)).collect(),
             drafts_gone: drafts_gone.into_iter().map(|id| id.0).collect(),
             sealed: sealed.into_iter().map(SealedRecord::new).collect(),
             sealed_gone: sealed_gone
@@ -173,7 +177,7 @@ impl fmt::Debug for Wal {
 impl FileContent {
     fn equals(&self, held: &HeldMessages<'_>) -> bool {
         self.incarnations == held.incarnations
-            && self.drafts.order.iter().eq(held.drafts.iter().map(|(id, ..)| id))
+            && self.drafts.order.iter().eq(held.drafts.iter().map(|held| &held.id))
             && self.sealed.order.iter().copied().eq(held.sealed.iter().map(|sealed| sealed.key()))
     }
 

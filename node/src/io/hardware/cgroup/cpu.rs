@@ -49,6 +49,7 @@ impl Group {
         let (place, limit) = self.limits.tightest(space);
         gather.put(&CGROUP_CPU_LIMIT_CORES, limit);
         gather.put(&CGROUP_CPU_SECONDS_TOTAL, self.used(space));
+        // Of the group whose limit is the tightest: that is the one that makes tasks wait.
         let stat = self.stats[place].read(space);
         let of = |key| stat.and_then(|stat| table::figure(stat, key));
         gather.put(&CGROUP_CPU_PERIODS_TOTAL, of("nr_periods").map(|n| n as f64));

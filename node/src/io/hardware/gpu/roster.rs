@@ -21,7 +21,9 @@ impl Roster {
     /// Takes the driver's list: the UUID of each GPU, or nothing if it cannot be read. Returns
     /// for each the index of its [`Gpu`], none if there is no room; all others are lost.
     pub(super) fn on_list(&mut self, uuids: &[Option<String>]) -> Vec<Option<usize>> {
+        // Each is lost until the list names it.
         self.lose(LOST);
+        // All UUIDs first, so that a GPU without one cannot take the place of another further on.
         let mut found: Vec<_> = uuids.iter().map(|uuid| self.known(uuid.as_deref())).collect();
 
         for (position, uuid) in uuids.iter().enumerate() {

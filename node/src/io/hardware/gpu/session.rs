@@ -70,6 +70,7 @@ impl<'nvml> Session<'nvml> {
 
     /// Polls every GPU, and queries one of them aside.
     pub(super) fn poll(&mut self, roster: &mut Roster, now: Mono) {
+        // One GPU is queried aside at each poll, so that a slow query delays only that poll.
         let turns =
             (SENSOR_EVERY.as_nanos() / GPU_POLL_EVERY.as_nanos()).max(roster.gpus.len() as u128);
         let turn = self.polls % turns;

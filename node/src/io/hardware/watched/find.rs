@@ -64,6 +64,8 @@ fn numbers(listed: ReadDir) -> impl Iterator<Item = u32> {
 fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm);
     let name = name.as_bytes();
+    // The kernel cuts longer names, which are then compared with the command line: a file more for
+    // each.
     if name.len() <= KERNEL_NAME_BYTES {
         return comm == name;
     }

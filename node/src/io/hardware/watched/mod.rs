@@ -213,6 +213,7 @@ impl Members {
 fn read(found: &mut Vec<Member>, from: &Processes) -> Read {
     let mut read = Read::default();
     found.retain_mut(|member| match from.process(member.pid) {
+        // Another start under the number is another process.
         Ok(Some(process)) if process.started == *member.started.get_or_insert(process.started) => {
             read.processes.push((member.pid, process));
             true

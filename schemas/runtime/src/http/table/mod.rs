@@ -64,6 +64,7 @@ impl ConnectionTable {
         let id = self.next;
         self.next += 1;
         self.stats.accepted += 1;
+        // A share for each address of IPv6 would be no bound: one subscriber has 2^64 of them.
         let address = subscriber(address);
         let (since, task) = (now, None);
         let open =
@@ -98,6 +99,7 @@ impl ConnectionTable {
         (open.unbuffered, open.unwritten, open.since) =
             (open.unbuffered + 1, open.unwritten + 1, now);
         open.unsent = open.unsent.saturating_add(bytes);
+        // Never the new one: an answer has to have its chance to be taken.
         while self.unsent() > self.unsent_bytes_max {
             let writing = |other: ConnectionId, open: &Open| {
                 other != id && open.stage() == ConnectionStage::Writing

@@ -71,6 +71,7 @@ impl<'a> Attributes<'a> {
     /// The same for the same attributes in any order, whatever they hold.
     pub(super) fn hash(self, state: &FixedState) -> u64 {
         let each = messages(self.message, self.number).map(|attribute| hash(state, attribute));
+        // A sum, because the order of attributes means nothing.
         each.fold(0, u64::wrapping_add)
     }
 }
@@ -174,6 +175,8 @@ impl<'a> Pairs<'a> {
             }
         }
         self.beyond += attributes.beyond() as u64;
+        // Sorted, so that the same attributes in another order leave the same ones out where there
+        // are too many.
         self.pairs[begin..].sort_unstable();
     }
 

@@ -200,6 +200,7 @@ fn push_fixed<T>(list: &mut Vec<T>, wire: Wire<'_>, read: fn(u64) -> T) -> Resul
         Wire::Fixed64(bits) => push(list, read(bits)),
         Wire::Bytes(packed) => {
             let (numbers, _) = packed.as_chunks();
+            // Before the list grows: a body of 4 MiB may state half a million buckets.
             if list.len() + numbers.len() > POINT_BUCKETS_MAX {
                 return Err(Reject::Bounds);
             }

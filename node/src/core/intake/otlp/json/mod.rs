@@ -165,6 +165,8 @@ impl<'de> Visitor<'de> for Value<'_> {
             return Err(self.wrong());
         }
         self.tag(2);
+        // Room for the longest length: the message is written behind it, and its length only then
+        // known. A varint may have more bytes than it needs.
         let begin = self.out.len() + LENGTH_BYTES;
         self.out.resize(begin, 0);
         Body { message, out: &mut *self.out }.visit_map(map)?;

@@ -116,6 +116,8 @@ fn take_value<'a>(rest: &mut &'a [u8], number: u32, wire: u64) -> Result<Wire<'a
 
 /// Goes on behind the end of a group that has begun, and of those within it.
 fn skip_group(rest: &mut &[u8], number: u32) -> Result<(), &'static str> {
+    // A list of a fixed size instead of recursion, which hostile bytes could drive to the end of
+    // the stack.
     let mut open = [0_u32; OTLP_DEPTH_MAX];
     open[0] = number;
     let mut depth = 1;
@@ -161,6 +163,7 @@ pub(super) fn check(message: &'static Message, bytes: &[u8]) -> Result<usize, Fa
 
 fn check_within(message: &'static Message, bytes: &[u8], depth: usize) -> Result<usize, Fault> {
     let fault = |what| Fault { of: message.name, what };
+    // Each level of messages is one of the stack.
     let depth = depth.checked_sub(1).ok_or(fault("is nested too deeply"))?;
     let mut items = usize::from(message.is_item);
 

@@ -40,7 +40,7 @@ impl Node {
         encoding: Encoding,
         body: &[u8],
     ) -> Result<Outcome, Malformed> {
-        self.intake.on_otlp(self.now, (signal, encoding), body, false)
+        self.intake.on_otlp(self.now, signal, encoding, body, false)
     }
 
     pub(super) fn metrics(&mut self, metrics: &[Writer]) -> Outcome {

@@ -143,8 +143,8 @@ fn more_points_than_a_body_may_have_are_malformed() {
 fn a_leaving_node_takes_nothing() {
     let mut node = Node::new(Rules::default());
     let body = body_of(&[], &[good(), good_too()]);
-    let how = (Signal::Metrics, Encoding::Protobuf);
-    let outcome = node.intake.on_otlp(node.now, how, &body, true).unwrap();
+    let outcome =
+        node.intake.on_otlp(node.now, Signal::Metrics, Encoding::Protobuf, &body, true).unwrap();
     assert_eq!(outcome.refused, 2);
     assert!(outcome.message.unwrap().contains("shutting down"));
 }

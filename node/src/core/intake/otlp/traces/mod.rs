@@ -84,6 +84,7 @@ impl SpanReader {
         let state = &context.state;
         let id = join(state, &[span.trace_id, span.id].map(|id| hash(state, id)));
 
+        // A producer that got no answer sends its spans again.
         if self.recent.contains(id) {
             stats.spans_repeated += 1;
             return Ok(());
@@ -104,6 +105,7 @@ impl SpanReader {
         stats.labels.add(dropped.unwrap_or_default(), 1);
         recorder.on_latency(Series { operation, labels }, latency_ns)?;
         stats.spans_matched += 1;
+        // Only now: a span that found no room may be sent again.
         self.recent.insert(id);
         Ok(())
     }

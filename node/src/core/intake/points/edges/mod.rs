@@ -31,6 +31,7 @@ impl Edge {
     /// The edge at a finite value.
     pub(super) fn of(value: f64, unit: TimeUnit) -> Self {
         let product = value * per(unit);
+        // Bounds are mostly decimal: 0.005 s means 5 ms, though no float is exactly that.
         let whole = product.round();
         match whole / per(unit) == value && whole < EXACT_MAX {
             true => Self::between(whole, whole),

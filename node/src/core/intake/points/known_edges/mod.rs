@@ -26,7 +26,8 @@ impl KnownEdges {
         buckets: &Buckets<'_>,
         unit: TimeUnit,
         scale: i32,
-        (offset, len): (i64, usize),
+        offset: i64,
+        len: usize,
     ) -> &[Edge] {
         match buckets {
             Buckets::Exponential { .. } => self.powers.of(scale, unit, offset, len),

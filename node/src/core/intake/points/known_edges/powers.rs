@@ -38,6 +38,7 @@ impl PowerEdges {
         let found =
             self.windows.iter().position(|window| is_of(window) && window.can_hold(&wanted));
         let at = found.unwrap_or_else(|| {
+            // The last one is the one unused for longest: what is used moves to the front.
             self.windows.truncate(POWER_WINDOWS_MAX - 1);
             self.windows.push(Window { scale, unit, first: offset, edges: Vec::new() });
             self.windows.len() - 1

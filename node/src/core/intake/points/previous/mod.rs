@@ -75,6 +75,7 @@ impl BucketDifference {
     /// Starts with the current point, at a lower resolution if needed.
     fn widen(&mut self, current: &BucketCounts<'_>) {
         self.counts.clear();
+        // A producer halves its resolution when its values spread, also between two points.
         let by = current.scale - self.scale;
         self.offset = current.offset >> by;
         if by == 0 {
@@ -94,6 +95,7 @@ impl BucketDifference {
         if previous.counts.is_empty() {
             return true;
         }
+        // The lowest bucket of the earlier point is gone, although its samples are still counted.
         if first < self.offset {
             return false;
         }

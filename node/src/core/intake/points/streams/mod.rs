@@ -108,6 +108,7 @@ impl StreamTable {
 
     pub(super) fn get(&mut self, id: u64, start: Wall) -> Option<&mut Stream> {
         let hash = self.hasher.hash_one(id);
+        // Orders streams by their last use, without a clock.
         self.lookups += 1;
         let stream = self.table.find_mut(hash, |known| (known.id, known.start) == (id, start))?;
         stream.last_found = self.lookups;
@@ -179,11 +180,15 @@ impl StreamTable {
     fn make_room(&mut self, now: Now) {
         while self.table.len() > STREAMS_MAX || self.bytes > STREAMS_BYTES_MAX {
             let mut found: Vec<u64> = self.table.iter().map(|known| known.last_found).collect();
+            // A share at once: to evict one at a time would search the table for each new stream of
+            // a flood.
             let nth = found.len() / EVICTED_SHARE;
             let upto = *found.select_nth_unstable(nth).1;
             self.table.retain(|known| known.last_found > upto);
             self.bytes = self.table.iter().map(|known| known.state.bytes()).sum();
             self.evicted += (found.len() - self.table.len()) as u64;
+            // Any unknown stream may be one of these: its first point is a baseline from here on
+            // (N28).
             self.reset_since(now);
         }
     }

@@ -165,8 +165,8 @@ fn a_draft_under_another_name_or_count_is_rejected() {
     let (one, two) = (&world.drafts[&DraftId(1)].1, &world.drafts[&DraftId(2)].1);
     let snapshot = record::encode(&identity(), DraftId(1), one);
     for (id, draft, accepted) in [(1, one, 1), (2, one, 0), (1, two, 0)] {
-        let entry = (DraftId(id), Lane::Normal, draft, snapshot.clone());
-        let drafts = vec![DraftRecord::new(&entry)];
+        let held = HeldDraft { id: DraftId(id), lane: Lane::Normal, draft };
+        let drafts = vec![DraftRecord::new(&held, &snapshot)];
         let batch = frame::frame(&BatchRecord { drafts, ..BatchRecord::default() });
         let file = [world.head(), batch].concat();
         let read = recover(&file, &identity(), None, NOW).unwrap();

@@ -7,9 +7,11 @@ use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_INCARNATIONS_MAX
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::outbox::Draft;
 use crate::core::spool::recovery::{UnusableFile, recover};
 use crate::core::spool::{Notes, RecoveredMessages};
 use model::{Found, Op, World, identity, op};
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::NotedIncarnation;
 use plimsoll_schemas::wire::Totals;
 

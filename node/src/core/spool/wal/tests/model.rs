@@ -148,9 +148,11 @@ impl World {
     }
 
     pub(crate) fn batch(&mut self) -> Option<Batch> {
-        let drafts = self.drafts.iter().map(|(id, (lane, draft))| (*id, *lane, draft)).collect();
+        let drafts = self.drafts.iter();
         let held = HeldMessages {
-            drafts,
+            drafts: drafts
+                .map(|(id, (lane, draft))| HeldDraft { id: *id, lane: *lane, draft })
+                .collect(),
             sealed: self.sealed.iter().collect(),
             incarnations: self.incarnations.clone(),
         };
