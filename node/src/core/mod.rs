@@ -123,8 +123,8 @@ pub struct Core {
 impl Core {
     /// A node at the start of a new incarnation.
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
-        // The start time of the process: normally no earlier one of this node has it, and no file is
-        // read.
+        // The start time of the process: normally no earlier one of this node has it, and no file
+        // is read.
         let incarnation = Incarnation(now.wall.0.max(1));
         Self {
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),

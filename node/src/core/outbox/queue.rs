@@ -93,7 +93,7 @@ impl Queue {
         let mut parts = self.remove(index).split_at(bytes);
         let more = parts.len().saturating_sub(1) as u64;
         for mut part in parts.drain(1..).rev() {
-            // The spool recognises a draft's content by its id, and these parts have another content.
+            // The spool recognises a draft's content by its id, and these parts have another one.
             part.id = ids.next_id();
             self.insert(index, part);
         }
