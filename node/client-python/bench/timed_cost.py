@@ -59,6 +59,7 @@ def variants(statsd_port: int) -> Dict[str, Function]:
         "decorator that does nothing": decorated(bare),
         "plimsoll @timed": plimsoll.timed("bench_timed")(bare),
         "plimsoll with timer()": with_timer,
+        "plimsoll step(), three phases": with_step,
         "plimsoll @timed, cpu=True": plimsoll.timed("bench_idle", cpu=True)(bare),
     }
     try:
@@ -101,6 +102,17 @@ def with_timer(value: int) -> int:
     """The context manager around the same."""
     with plimsoll.timer("bench_timer"):
         return value
+
+
+def with_step(value: int) -> int:
+    """A step of three phases, of which one has the same inside."""
+    with plimsoll.step("bench_step") as step:
+        with step.phase("input"):
+            pass
+        with step.phase("compute"):
+            value = bare(value)
+        with step.phase("sync"):
+            return value
 
 
 def reader(kind: str, where: str) -> "subprocess.Popen[str]":

@@ -111,8 +111,8 @@ def _doctor() -> int:
         is_on = settings.enabled and bool(getattr(settings, name))
         print(f"{name:<12} {_on(is_on)} (PLIMSOLL_ENABLE_{name.upper()})")
     print(f"flush        every {settings.flush_ms} ms (PLIMSOLL_FLUSH_MS)")
-    labels = ", ".join(f"{key}={value}" for key, value in settings.labels)
-    print(f"labels       {labels or 'none'} (PLIMSOLL_LABELS)")
+    labels = ", ".join(f"{key}={value}" for key, value in settings.default_labels)
+    print(f"labels       {labels or 'none'} (PLIMSOLL_LABELS, PLIMSOLL_RANKS)")
     for fault in settings.invalid_switches + settings.invalid_variables:
         print(f"invalid      {fault}")
     print("Code may overrule the switches with plimsoll.configure().")

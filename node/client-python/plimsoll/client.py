@@ -63,7 +63,7 @@ class Client:
         self.settings = settings
         self.registry = Registry(self._wake)
         self.registry.recording = settings.enabled
-        self.registry.relabel(settings.labels)
+        self.registry.relabel(settings.default_labels)
         # The thread that forked this process, unless it was a main thread: the process ends with
         # the last of its threads, so none of ours may outlive that one.
         self._forked_by: Optional[threading.Thread] = None
@@ -106,8 +106,8 @@ class Client:
         before, self.settings = self.settings, settings
         moved = settings.socket != before.socket
         self.registry.recording = settings.enabled
-        if settings.labels != before.labels:
-            self.registry.relabel(settings.labels)
+        if settings.default_labels != before.default_labels:
+            self.registry.relabel(settings.default_labels)
         if not settings.enabled:
             self.registry.sleep()
         if moved:

@@ -16,7 +16,7 @@ from .settings import PROFILERS, Settings
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _USES = {
-    "timers": "@timed and timer() record nothing",
+    "timers": "@timed, timer() and step() record nothing",
     "shards": "shard reads are not recorded",
     "experiments": "experiments record nothing and write no file",
 }

@@ -62,6 +62,24 @@ FINISHED_TYPES_MAX = 256
 # Names of functions decorated while timers are off that a warning lists; their number is exact.
 UNDECORATED_NAMES_MAX = 5
 
+# Digits of a rank, and characters of a value that is none which a warning repeats.
+RANK_DIGITS_MAX = 7
+RANK_SHOWN_CHARS_MAX = 40
+
+# Phases of one step, `other` included, and those that may be open at once: each is a series.
+PHASES_MAX = 32
+PHASES_OPEN_MAX = 32
+# Characters of a phase's name, so that the step's own name keeps as many.
+PHASE_CHARS_MAX = 63
+
+# Of a request for stacks: seconds, ticks a second and ticks (each keeps its lateness: 2 MB).
+SAMPLING_S_MAX = 300.0
+SAMPLING_HZ_MAX = 1_000.0
+SAMPLING_TICKS_MAX = 60_000
+# Frames of one stack, the innermost ones, and different stacks of a request.
+STACK_DEPTH_MAX = 128
+STACKS_MAX = 10_000
+
 # Series of a process (as many as a node takes in one interval); the rest folds into `other`.
 SERIES_MAX = 2_000
 # Series under former default labels: what they have not sent, and their statistics. Those of the

@@ -32,6 +32,12 @@ def idle_name(name: str) -> str:
     return f"{name[: limits.NAME_BYTES_MAX - len(IDLE)]}{IDLE}"
 
 
+def phase_name(name: str, phase: str) -> str:
+    """The operation of one phase of the steps `name`, both cut so that they stay apart."""
+    phase = phase[: limits.PHASE_CHARS_MAX]
+    return f"{name[: limits.NAME_BYTES_MAX - 1 - len(phase)]}.{phase}"
+
+
 def label_pairs(labels: Mapping[str, object]) -> List[Pair]:
     """Labels as sorted pairs of text.
 

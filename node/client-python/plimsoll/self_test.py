@@ -92,7 +92,7 @@ def _switches(settings: Settings) -> Check:
 
 
 def _variables(settings: Settings) -> Check:
-    labels = " ".join(f"{key}={value}" for key, value in settings.labels) or "none"
+    labels = " ".join(f"{key}={value}" for key, value in settings.default_labels) or "none"
     detail = f"flush every {settings.flush_ms} ms, default labels: {labels}"
     fix = "; ".join(settings.invalid_variables)
     return Check("variables", not fix, detail, fix, EXIT_SETTINGS if fix else 0)

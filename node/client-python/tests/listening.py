@@ -190,7 +190,9 @@ def enter(test, context):
 def environment(address, **more):
     """Variables for a process in which everything is on and goes to `address`."""
     switches = ["", "_TIMERS", "_SHARDS", "_EXPERIMENTS"]
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL")}
+    # The tests themselves may run as a rank.
+    others = ("PLIMSOLL", "RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_", "OMPI_")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(others)}
     return {
         **clean,
         "PYTHONPATH": PACKAGE,

@@ -17,6 +17,8 @@ def use_everything():
     with plimsoll.timer("timer", k="v") as timer:
         timer.label(k="w")
         timer.tokens(3)
+    with plimsoll.step("loop") as step, step.phase("input"):
+        pass
     plimsoll.record("explicit", seconds=1)
     plimsoll.record_ns("explicit", 1)
     plimsoll.count("counter")
@@ -68,9 +70,11 @@ class Switches(unittest.TestCase):
 
     def test_each_profiler_has_a_switch_of_its_own(self):
         explicit = {"explicit", "counter", "gauge", "explicit.tokens", "explicit.seconds"}
+        timers = {"timer{k:w}", "timer.tokens{k:w}", "timer.seconds{k:w}"}
+        timers |= {"loop", "loop.input{class:input}", "loop.other{class:other}"}
         table = [
             ("NONE", explicit),
-            ("TIMERS", explicit | {"timer{k:w}", "timer.tokens{k:w}", "timer.seconds{k:w}"}),
+            ("TIMERS", explicit | timers),
             ("SHARDS", explicit | {"shard_read", "shard_read.bytes", "shard_read.rows"}),
             ("EXPERIMENTS", explicit | {"cycle", "step", "other", "process.resident_bytes"}),
         ]

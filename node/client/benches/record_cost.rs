@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 
-use plimsoll_client::{Config, Counter, Operation, configure};
+use plimsoll_client::{Config, Counter, Operation, Steps, configure};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
 
@@ -64,6 +64,8 @@ fn candidates<'a>() -> Vec<(&'static str, Work<'a>)> {
     let operation = Operation::new("record_cost");
     let paced = Operation::new("paced").expected_interval(std::time::Duration::from_secs(60));
     let with_idle = Operation::new("with_idle").with_idle();
+    let steps = Steps::new("step");
+    let phases = ["input", "compute", "sync"].map(|name| steps.phase(name));
     let counter = Counter::new("counted");
     let mut reference = hdrhistogram::Histogram::<u64>::new_with_bounds(LOW_NS, MAX_NS, DIGITS)
         .expect("the layout of the mesh is valid");
@@ -76,6 +78,13 @@ fn candidates<'a>() -> Vec<(&'static str, Work<'a>)> {
         ("prometheus observe", each(move |ns| prometheus.observe(seconds(ns)))),
         ("plimsoll scope guard", each(move |_| drop(operation.start()))),
         ("plimsoll scope guard, with idle", each(move |_| drop(with_idle.start()))),
+        (
+            "plimsoll step, three phases",
+            each(move |_| {
+                let mut step = steps.start();
+                phases.into_iter().for_each(|phase| step.phase(phase).stop());
+            }),
+        ),
         ("two clock readings alone", each(|_| _ = black_box(Stopwatch::start().elapsed()))),
         ("plimsoll counter", each(move |ns| counter.add(ns))),
     ]

@@ -9,10 +9,12 @@ pub(crate) static CORRECTIONS_CUT: AtomicU64 = AtomicU64::new(0);
 pub(crate) static CANCELLED: AtomicU64 = AtomicU64::new(0);
 /// Values of gauges that are not finite.
 pub(crate) static NOT_FINITE: AtomicU64 = AtomicU64::new(0);
+/// Phases that had no room in their step.
+pub(crate) static PHASES_CUT: AtomicU64 = AtomicU64::new(0);
 
 /// Sets all counts to zero, in a forked child.
 pub(crate) fn reset() {
-    for count in [&CORRECTIONS_CUT, &CANCELLED, &NOT_FINITE] {
+    for count in [&CORRECTIONS_CUT, &CANCELLED, &NOT_FINITE, &PHASES_CUT] {
         count.store(0, Relaxed);
     }
 }

@@ -29,12 +29,15 @@
 //! operation `<operation>.idle`: `Operation::new("epoch_hook").with_idle()`; see
 //! [`Operation::with_idle`].
 //!
+//! [`Steps`] divide the turns of a loop into phases that add up to them.
+//!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `PLIMSOLL_ENABLE` | the master switch: `1` | off |
 //! | `PLIMSOLL_ENABLE_TIMERS` | scopes, closures and futures of an [`Operation`]: `1` | off |
 //! | `PLIMSOLL_ENABLE_SHARDS` | [`start_read`]: `1` | off |
 //! | `PLIMSOLL_LABELS` | labels of every series, such as `run=r7,rank=3` | none |
+//! | `PLIMSOLL_RANKS` | `off`: no labels of the job's launcher, [`Config::ranks`] | `on` |
 //! | `PLIMSOLL_STREAM` | the node's stream socket | `/run/plimsoll/node.stream` |
 //! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `40` |
 //!
@@ -48,8 +51,10 @@
 
 mod config;
 mod connection;
+mod default_labels;
 mod delivery;
 mod directory;
+mod exclusive;
 mod flusher;
 mod half;
 mod hooks;
@@ -59,6 +64,7 @@ mod limits;
 mod number;
 mod operation;
 mod process;
+mod ranks;
 mod recording;
 mod registry;
 mod sender;
@@ -67,6 +73,7 @@ mod shard_log;
 mod shards;
 mod side;
 mod stats;
+mod steps;
 mod switches;
 mod thread;
 mod unsent;
@@ -80,3 +87,4 @@ pub use process::{FlushOutcome, configure, flush};
 pub use shard_log::ShardSummary;
 pub use shards::{ShardRead, shard_summary, start_read};
 pub use stats::{Stats, stats};
+pub use steps::{Class, Phase, PhaseTimer, Step, Steps};

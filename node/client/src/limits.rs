@@ -6,8 +6,14 @@ use std::time::Duration;
 pub(crate) const OPERATIONS_MAX: usize = 1_024;
 /// Counters, and gauges, each; one more folds into `other`, counted.
 pub(crate) const NUMBERS_MAX: usize = 1_024;
-/// Labels of every series of a process, beside the 16 of a series itself.
+/// Labels of every series of a process, beside the 16 of a series itself and those of its rank.
 pub(crate) const DEFAULT_LABELS_MAX: usize = 8;
+/// Digits of a rank: one of ten million processes.
+pub(crate) const RANK_DIGITS_MAX: usize = 7;
+/// Characters that a warning repeats of a rank that is none.
+pub(crate) const RANK_SHOWN_CHARS_MAX: usize = 40;
+/// Different phases of one step, what is outside of them included: 0.5 KiB on the stack.
+pub(crate) const PHASES_MAX: usize = 32;
 /// Earlier reads of shards from which a read is judged slow.
 pub(crate) const SLOW_READ_AFTER: u64 = 10;
 /// A read is slow if it takes longer than this many times the mean of those before it.

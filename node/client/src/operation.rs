@@ -62,8 +62,13 @@ impl Operation {
         self.index
     }
 
+    /// The operation of a known number.
+    pub(crate) const fn of_index(index: u32) -> Self {
+        Self { index, interval_ns: 0 }
+    }
+
     fn of(wanted: Option<Series>) -> Self {
-        Self { index: process::state().directory.operation(wanted), interval_ns: 0 }
+        Self::of_index(process::state().directory.operation(wanted))
     }
 
     /// The same operation, whose caller waits for one call before it begins the next, though
@@ -151,7 +156,7 @@ impl Operation {
 
     /// Counts one in the counter `<operation>.<what>` with the operation's labels.
     #[cold]
-    fn count_one(self, what: &str) {
+    pub(crate) fn count_one(self, what: &str) {
         let Series { operation, labels } = process::state().directory.series(self.index);
         Counter::with_labels(&format!("{operation}.{what}"), labels.iter()).add(1);
     }

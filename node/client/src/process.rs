@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::MutexGuard;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use crate::limits::EXIT_WAIT;
@@ -17,6 +17,8 @@ use crate::settings::Settings;
 use crate::side::{COLD, OFF, SIDE};
 
 static HOOKED: AtomicBool = AtomicBool::new(false);
+/// Forks that led to this process, since the hooks are installed.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The shared state. The hooks are installed before any thread holds its lock, so that a fork by
 /// another thread waits for it. Two threads may both install them, which does no harm.
@@ -30,6 +32,11 @@ fn ensure_hooks() {
         hooks::install(&Hooks { before_fork, in_parent, in_child, at_exit });
         HOOKED.store(true, Release);
     }
+}
+
+/// A number that changes in a forked child. The id of the process would take a system call.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Relaxed)
 }
 
 /// Starts the library with the first sample of a process; false when it is disabled.
@@ -169,6 +176,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    FORKS.fetch_add(1, Relaxed);
     registry::after_fork_in_child();
 }
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use crate::limits::{ATTEMPTS_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use plimsoll_clock::Deadline;
-use plimsoll_schemas::ids::{Labels, Seq};
+use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{self, Frame};
 
 use crate::connection::{Connection, ExchangeError};
+use crate::default_labels::DefaultLabels;
 use crate::delivery::{DeliveryCounts, SendOutcome};
 use crate::unsent::{FrameLoad, Unsent};
 
@@ -48,7 +49,7 @@ struct UnansweredFrame {
 }
 
 impl Sender {
-    pub(crate) fn new(path: PathBuf, client: String, defaults: Labels) -> Self {
+    pub(crate) fn new(path: PathBuf, client: String, defaults: DefaultLabels) -> Self {
         Self {
             path,
             client,

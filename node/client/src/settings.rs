@@ -8,12 +8,15 @@ use std::time::Duration;
 use plimsoll_schemas::ids::Labels;
 
 use crate::config::Config;
+use crate::default_labels::DefaultLabels;
 use crate::limits::{DEFAULT_LABELS_MAX, FLUSH_EVERY, FLUSH_EVERY_MAX, FLUSH_EVERY_MIN};
+use crate::ranks::{RankLabel, rank_labels};
 use crate::switches::{Profiler, ProfilerSwitch};
 
 const ENABLE: &str = "PLIMSOLL_ENABLE";
 const FLUSH_MS: &str = "PLIMSOLL_FLUSH_MS";
 const LABELS: &str = "PLIMSOLL_LABELS";
+const RANKS: &str = "PLIMSOLL_RANKS";
 const STREAM: &str = "/run/plimsoll/node.stream";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +26,7 @@ pub(crate) struct Settings {
     pub(crate) stream: PathBuf,
     pub(crate) flush_every: Duration,
     /// Labels of every series.
-    pub(crate) labels: Labels,
+    pub(crate) labels: DefaultLabels,
     /// Neither the environment nor the program sets any switch, be it to off.
     pub(crate) is_unset: bool,
     /// Settings without effect, each with its fix.
@@ -93,7 +96,8 @@ impl Settings {
             ms.map(Duration::from_millis)
         });
 
-        let labels = labels(variable(LABELS), &config.labels, &mut problems);
+        let set = labels(variable(LABELS), &config.labels, &mut problems);
+        let labels = DefaultLabels::new(&set, ranks(&variable, config.ranks, &mut problems));
         Self {
             enabled,
             profilers,
@@ -106,6 +110,26 @@ impl Settings {
             is_unset,
             problems,
         }
+    }
+}
+
+/// The labels that the launcher of the job states, unless the program or the environment switches
+/// them off.
+fn ranks(
+    variable: impl Fn(&str) -> Option<OsString>,
+    in_code: Option<bool>,
+    problems: &mut Vec<String>,
+) -> Vec<RankLabel> {
+    let switch = variable(RANKS).unwrap_or_else(|| "on".into());
+    let is_off = switch == "off";
+
+    if !is_off && switch != "on" {
+        problems.push(format!("{RANKS} is {switch:?} and has no effect: use off or on"));
+    }
+
+    match in_code.unwrap_or(!is_off) {
+        true => rank_labels(variable, problems),
+        false => Vec::new(),
     }
 }
 
@@ -223,6 +247,30 @@ mod tests {
         }
         let config = Config::new().flush_every(Duration::from_secs(90));
         assert_eq!(read_all(&[(FLUSH_MS, "50")], config).flush_every, FLUSH_EVERY_MAX);
+    }
+
+    #[test]
+    fn labels_of_a_rank_are_there_unless_they_are_switched_off() {
+        let rank = ("RANK", "3");
+        for (variables, config, expected) in [
+            (&[rank][..], Config::new(), &[("rank", "3")][..]),
+            (&[rank, (RANKS, "on")], Config::new(), &[("rank", "3")]),
+            (&[rank, (RANKS, "off")], Config::new(), &[]),
+            (&[rank], Config::new().ranks(false), &[]),
+            (&[rank, (RANKS, "off")], Config::new().ranks(true), &[("rank", "3")]),
+            (&[rank, (LABELS, "rank=9")], Config::new(), &[("rank", "9")]),
+            (&[rank], Config::new().label("rank", "8"), &[("rank", "8")]),
+            (&[("RANK", "gold"), (RANKS, "off")], Config::new(), &[]),
+        ] {
+            let settings = read_all(variables, config.clone());
+            let labels: Vec<_> = settings.labels.iter().collect();
+            assert_eq!((&labels[..], settings.problems.len()), (expected, 0), "{variables:?}");
+        }
+
+        let settings = read_all(&[rank, (RANKS, "0")], Config::new());
+        assert_eq!(settings.labels.iter().count(), 1);
+        assert_eq!(settings.problems, ["PLIMSOLL_RANKS is \"0\" and has no effect: use off or on"]);
+        assert_eq!(read("SLURM_PROCID", "x").problems.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::incidents::{CANCELLED, CORRECTIONS_CUT, NOT_FINITE};
+use crate::incidents::{CANCELLED, CORRECTIONS_CUT, NOT_FINITE, PHASES_CUT};
 use crate::process;
 use crate::side::SIDE;
 
@@ -37,6 +37,8 @@ pub struct Stats {
     pub corrections_cut: u64,
     /// Values of gauges that were not finite and therefore ignored.
     pub not_finite: u64,
+    /// Times that a step had no room for another phase; its time counted in what was around it.
+    pub phases_cut: u64,
 }
 
 /// The current counts.
@@ -59,5 +61,6 @@ pub fn stats() -> Stats {
         cancelled: CANCELLED.load(Relaxed),
         corrections_cut: CORRECTIONS_CUT.load(Relaxed),
         not_finite: NOT_FINITE.load(Relaxed),
+        phases_cut: PHASES_CUT.load(Relaxed),
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::limits::FRAME_BYTES_SPLIT;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Labels, Series};
-use plimsoll_schemas::limits::wire::{LABELS_MAX, SAMPLES_MAX};
+use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use plimsoll_schemas::wire::Latency;
 
+use crate::default_labels::DefaultLabels;
 use crate::directory::{Directory, UNSET};
 use crate::half::Samples;
 
@@ -21,8 +22,7 @@ const BUCKET_BYTES: usize = 12;
 
 #[derive(Default)]
 pub(crate) struct Unsent {
-    /// Labels of every series of the process.
-    defaults: Labels,
+    defaults: DefaultLabels,
     histograms: BTreeMap<u32, (Series, Histogram)>,
     counters: BTreeMap<Series, f64>,
     gauges: BTreeMap<Series, f64>,
@@ -40,7 +40,7 @@ pub(crate) struct FrameLoad {
 
 impl Unsent {
     /// Nothing unsent; every series gets these labels.
-    pub(crate) fn new(defaults: Labels) -> Self {
+    pub(crate) fn new(defaults: DefaultLabels) -> Self {
         Self { defaults, ..Self::default() }
     }
 
@@ -78,7 +78,7 @@ impl Unsent {
     pub(crate) fn cut(&mut self) -> Option<FrameLoad> {
         let mut load = FrameLoad::default();
         let defaults = std::mem::take(&mut self.defaults);
-        let more = label_bytes(&defaults);
+        let more = label_bytes(defaults.iter());
         let mut room = FRAME_BYTES_SPLIT;
 
         // The first entry always fits: even the largest entry fits a frame by itself.
@@ -97,7 +97,7 @@ impl Unsent {
                 break;
             }
             let (series, histogram) = entry.remove();
-            latency.histograms.push((labelled(series, &defaults), histogram));
+            latency.histograms.push((defaults.added_to(series), histogram));
         }
 
         let mut numbers = |unsent: &mut BTreeMap<Series, f64>, into: &mut Vec<(Series, f64)>| {
@@ -106,7 +106,7 @@ impl Unsent {
                     break;
                 }
                 let (series, value) = entry.remove_entry();
-                into.push((labelled(series, &defaults), value));
+                into.push((defaults.added_to(series), value));
             }
         };
 
@@ -119,26 +119,17 @@ impl Unsent {
 }
 
 fn series_bytes(series: &Series) -> usize {
-    ENTRY_BYTES + series.operation.as_str().len() + label_bytes(&series.labels)
+    ENTRY_BYTES + series.operation.as_str().len() + label_bytes(series.labels.iter())
 }
 
-fn label_bytes(labels: &Labels) -> usize {
-    labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum()
-}
-
-/// A series with the default labels whose keys it does not have, as far as a series holds labels.
-fn labelled(series: Series, defaults: &Labels) -> Series {
-    let own = &series.labels;
-    let others = defaults.iter().filter(|(key, _)| own.get(key).is_none());
-    let labels = Labels::new(own.iter().chain(others).take(LABELS_MAX));
-    // Cannot fail: valid labels with distinct keys, no more than fit.
-    Series { labels: labels.unwrap_or_default(), ..series }
+fn label_bytes<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+    labels.map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::histogram::layout;
-    use plimsoll_schemas::ids::{Operation, Seq};
+    use plimsoll_schemas::ids::{Labels, Operation, Seq};
     use plimsoll_schemas::wire::frame::{Frame, encode};
 
     use super::*;

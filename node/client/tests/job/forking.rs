@@ -18,7 +18,7 @@ use crate::parts::{LONG, file, latency};
 use crate::process::{Place, poll_for};
 
 /// Runs `child` in a forked process, which then exits as any process does.
-fn forked(child: impl FnOnce()) -> Pid {
+pub(crate) fn forked(child: impl FnOnce()) -> Pid {
     // SAFETY: a child of several threads may strictly do little; that it can record, as forked
     // workers of real jobs do, is what is tested here.
     match unsafe { fork_process() }.unwrap() {
@@ -32,7 +32,7 @@ fn forked(child: impl FnOnce()) -> Pid {
     }
 }
 
-fn poll_ended_well(child: Pid) {
+pub(crate) fn poll_ended_well(child: Pid) {
     let until = Deadline::within(LONG);
     loop {
         match waitpid(child, Some(WaitPidFlag::WNOHANG)).unwrap() {

@@ -7,3 +7,4 @@ mod node;
 mod parts;
 mod process;
 mod reporting;
+mod stepping;

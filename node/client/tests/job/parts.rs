@@ -16,8 +16,8 @@ use plimsoll_client::{
 use plimsoll_clock::Deadline;
 use plimsoll_schemas::time::nanos;
 
-use crate::forking;
 use crate::process::{FOLDER, PART, poll_for};
+use crate::{forking, stepping};
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -43,6 +43,8 @@ fn part() {
         "killed" => killed(),
         "ticking" => ticking(),
         "extremes" => extremes(),
+        "steps" => stepping::steps(),
+        "steps_forked" => stepping::fork_within_a_step(),
         "fork" => forking::fork(),
         "fork_busy" => forking::fork_beside_busy_threads(),
         "fork_threads" => forking::record_first_in_another_thread_of_a_child(),

@@ -57,6 +57,8 @@ impl Place {
             .env("PLIMSOLL_ENABLE_SHARDS", "1")
             .env("PLIMSOLL_STREAM", self.socket())
             .env("PLIMSOLL_FLUSH_MS", "20")
+            // The tests themselves may run as a rank.
+            .env("PLIMSOLL_RANKS", "off")
             .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(self.log()).unwrap())

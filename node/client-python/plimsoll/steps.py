@@ -1,0 +1,226 @@
+"""`step`: how long one turn of a loop takes, and the phases in which its time was spent.
+
+Times are exclusive: each moment counts for the innermost open phase, or for the phase `other`
+outside of any, so that the phases of a step add up to it exactly. At its end a step leaves one
+sample of its own and one of each phase, however often that was entered. A step is found by its
+object alone, never by a global: tasks and threads have one each. DESIGN N85.
+"""
+
+import os
+import types
+from time import perf_counter_ns as clock
+from typing import Dict, List, Optional, Tuple, Type, TypeVar
+
+from . import limits
+from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
+from .names import phase_name
+from .timing import count_error
+
+CLASSES = ("input", "compute", "sync", "checkpoint", "other")
+"""Values of the label `class` of a phase: what its time is good for."""
+
+_PhaseKey = Tuple[str, str]
+"""Name and class: phases that share both are one."""
+
+_Step = TypeVar("_Step", bound="Step")
+
+_OTHER: _PhaseKey = ("other", "other")
+
+
+class Phase:
+    """A part of a step, with `with` or `async with`; made by `Step.phase`."""
+
+    __slots__ = ("key", "_step")
+
+    def __init__(self, step: "Step", key: _PhaseKey) -> None:
+        self.key = key
+        self._step = step
+
+    def __enter__(self) -> "Phase":
+        self._step._enter(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self._step._leave(self, kind is not None and issubclass(kind, Exception))
+
+    async def __aenter__(self) -> "Phase":
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+class Step:
+    """One turn of a loop, with `with` or `async with`; may be used again when it is over."""
+
+    __slots__ = (
+        "operation",
+        "labels",
+        "elapsed_ns",
+        "_open",
+        "_spent",
+        "_failed",
+        "_begun_ns",
+        "_counted_ns",
+        "_forks",
+    )
+
+    def __init__(self, operation: str, labels: Dict[str, object]) -> None:
+        self.operation = operation
+        self.labels = labels
+        self.elapsed_ns = 0
+        """Nanoseconds that the step took, once it is over."""
+        # Open phases, the innermost last; empty unless the step goes on.
+        self._open: List[Phase] = []
+        self._spent: Dict[_PhaseKey, int] = {}
+        self._failed: Dict[_PhaseKey, int] = {}
+        self._begun_ns = self._counted_ns = self._forks = 0
+
+    def phase(self, name: str, /, *, class_: Optional[str] = None) -> Phase:
+        """A part of this step: the operation `<step>.<name>`, with the label `class`.
+
+        Without `class_` that is the name, if it is one of CLASSES, or else `other`. Phases may
+        nest: the time of the inner one is not counted in the outer. Those of one step must not run
+        side by side.
+        """
+        return Phase(self, (name, _class_of(name, class_)))
+
+    def __enter__(self: _Step) -> _Step:
+        self._open, self._spent, self._failed = [Phase(self, _OTHER)], {_OTHER: 0}, {}
+        self._forks = _forks
+        self._begun_ns = self._counted_ns = clock()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        opened, self._open = self._open, []
+        if not opened:
+            return
+        self._count(opened)
+        self.elapsed_ns = self._counted_ns - self._begun_ns
+
+        # A forked child leaves the blocks of its parent too; their time is the parent's.
+        if self._forks == _forks:
+            self._record(kind is not None and issubclass(kind, Exception))
+
+    async def __aenter__(self: _Step) -> _Step:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _record(self, failed: bool) -> None:
+        CLIENT.registry.latency(self.operation, self.labels).add(self.elapsed_ns)
+        if failed:
+            count_error(self.operation, self.labels)
+
+        # A copy, and nothing below zero, which a node would reject: threads may share the step
+        # against its contract.
+        for (name, class_), spent_ns in list(self._spent.items()):
+            operation, labels = phase_name(self.operation, name), {**self.labels, "class": class_}
+            CLIENT.registry.latency(operation, labels).add(max(0, spent_ns))
+            for _ in range(self._failed.get((name, class_), 0)):
+                count_error(operation, labels)
+
+    def _enter(self, phase: Phase) -> None:
+        opened = self._open
+        if not opened:
+            return
+        self._count(opened)
+        has_series = phase.key in self._spent or len(self._spent) < limits.PHASES_MAX
+        if has_series and len(opened) < limits.PHASES_OPEN_MAX:
+            opened.append(phase)
+            self._spent.setdefault(phase.key, 0)
+        else:
+            CLIENT.registry.drop("phases")
+
+    def _leave(self, phase: Phase, failed: bool) -> None:
+        opened = self._open
+        # Not open: the step is over, or there was no room for the phase.
+        if phase not in opened:
+            return
+        self._count(opened)
+        # Blocks end inside out; exit stacks and generators may not.
+        opened.remove(phase)
+        if failed:
+            self._failed[phase.key] = self._failed.get(phase.key, 0) + 1
+
+    def _count(self, opened: List[Phase]) -> None:
+        """The time since the last call belongs to the innermost phase."""
+        now_ns, key = clock(), opened[-1].key
+        # Another thread may have begun the step anew, against its contract: then the key is new.
+        self._spent[key] = self._spent.get(key, 0) + now_ns - self._counted_ns
+        self._counted_ns = now_ns
+
+
+class NoStep(Step):
+    """What a step is while timers are off: it never begins, so its phases count nothing."""
+
+    __slots__ = ()
+
+    def phase(self, name: str, /, *, class_: Optional[str] = None) -> Phase:
+        """Always the same one."""
+        return _NO_PHASE
+
+    def __enter__(self: _Step) -> _Step:
+        return self
+
+
+NO_STEP = NoStep("", {})
+_NO_PHASE = Phase(NO_STEP, _OTHER)
+
+# Forks that led to this process.
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _class_of(name: str, class_: Optional[str]) -> str:
+    wanted = name if class_ is None else class_
+    if wanted in CLASSES:
+        return wanted
+    if class_ is not None:
+        text = f"class_={class_!r} of the phase {name!r} is none of {', '.join(CLASSES)}"
+        DIAGNOSTICS.warn_once("class", f"{text}: it counts as other")
+    return "other"
+
+
+def step(operation: str = "step", /, **labels: object) -> Step:
+    """One turn of a loop: a sample of `operation`, and one of `<operation>.<phase>` for each phase.
+
+    What is outside of all phases is `<operation>.other`, so that the phases add up to the step. An
+    `Exception` that leaves the step or a phase counts in its `.errors`. A step that does not end,
+    such as one in which the process is forked or killed, is not recorded.
+    """
+    if not (CLIENT.settings.enabled and CLIENT.settings.timers):
+        if DIAGNOSTICS.is_watching:
+            DIAGNOSTICS.on_disabled_use("timers", CLIENT.settings)
+        return NO_STEP
+    return Step(operation, labels)
