@@ -9,7 +9,10 @@ use toml::{Table, Value};
 
 use crate::tree::Violation;
 
-/// What the vocabulary crate must not drag into everything.
+/// The vocabulary, and that of profiles, which adds to it.
+const SCHEMAS: &str = "plimsoll-schemas";
+const PROFILE: &str = "plimsoll-profile";
+/// What they must not drag into everything.
 const RUNTIMES: [&str; 10] = [
     "tokio",
     "async-nats",
@@ -78,10 +81,12 @@ pub(crate) fn wrong_direction(workspace: &Workspace) -> Vec<Violation> {
     for package in &workspace.packages {
         let reached = workspace.reach(&package.name);
         let forbidden: Vec<&str> = match package.name.as_str() {
-            "plimsoll-schemas" => {
+            SCHEMAS | PROFILE => {
                 let direct = package.dependencies.iter().map(|d| d.name.as_str());
                 let runtimes = direct.filter(|name| RUNTIMES.contains(name));
-                reached.iter().copied().chain(runtimes).collect()
+                let members = reached.iter().copied();
+                let members = members.filter(|name| package.name != PROFILE || *name != SCHEMAS);
+                members.chain(runtimes).collect()
             }
             "plimsoll-node" => only(&reached, "plimsoll-aggregator"),
             "plimsoll-aggregator" => only(&reached, "plimsoll-node"),
@@ -224,6 +229,11 @@ mod tests {
         let member: &[&str] = &["plimsoll-workload"];
         let circle = [("plimsoll-schemas", member), ("plimsoll-workload", &[])];
         assert_eq!(accused(&circle), ["plimsoll-schemas"]);
+        let schemas: (&str, &[&str]) = ("plimsoll-schemas", &["serde"]);
+        let profile = |needs| accused(&[bus, schemas, ("plimsoll-profile", needs)]);
+        assert_eq!(profile(&["plimsoll-schemas", "prost"]), NONE);
+        assert_eq!(profile(&["plimsoll-schemas", "tracing"]), ["plimsoll-profile"]);
+        assert_eq!(profile(&["plimsoll-bus"]), ["plimsoll-profile"]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations` and
-//! `fuzz-wire` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/` and
-//! the golden messages of the wire. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
+//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations`, `fuzz-wire`
+//! and `fuzz-pprof` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/`
+//! and the golden messages and profiles. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
 //! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
@@ -20,6 +20,7 @@ use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
 use plimsoll_node::core::{Core, Identity};
+use plimsoll_profile::{flame, pprof as profile_file, subtract, svg};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
@@ -204,6 +205,22 @@ pub fn wire(bytes: &[u8]) {
     }
 }
 
+/// An aggregator reads the bytes as a profile that a node sent: what can be read comes back as it
+/// was written, does not differ from itself, and can be drawn.
+///
+/// # Panics
+/// When that is not so.
+pub fn pprof(bytes: &[u8]) {
+    let Ok(profile) = profile_file::decode(bytes) else { return };
+    if let Ok(written) = profile_file::encode(&profile) {
+        assert_eq!(profile_file::decode(&written).as_ref(), Ok(&profile));
+    }
+    if let Ok(difference) = subtract(&profile, &profile, None) {
+        assert_eq!(difference.rank(10), []);
+    }
+    let _any_picture: String = svg::render("profile", &flame::of_profile(&profile, None));
+}
+
 fn check_sealed(mut core: Core, now: Now) {
     let taken = core.status().intake.samples;
     let later = now.after(Duration::from_secs(2));
@@ -268,6 +285,11 @@ mod tests {
     #[test]
     fn no_confirmation_near_a_seed_breaks_a_rule() {
         run("seeds/confirmations", confirmations);
+    }
+
+    #[test]
+    fn no_profile_near_a_seed_breaks_a_rule() {
+        run("../../tests/data/pprof", pprof);
     }
 
     #[test]

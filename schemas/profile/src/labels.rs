@@ -1,0 +1,65 @@
+//! Labels of a sample: whose stack it is, and what its thread was doing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+
+/// Whether a sampled thread had a processor, waited, or waited for the interpreter's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadState {
+    /// It ran, or waited for a processor alone.
+    Running,
+    /// It waited for input, a lock, another process or a timer.
+    Waiting,
+    /// It waited for the global interpreter lock.
+    Gil,
+}
+
+impl ThreadState {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Running, Self::Waiting, Self::Gil];
+
+    /// The word in files and in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Gil => "gil",
+        }
+    }
+
+    /// The state of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// Whose sample it is. An empty name is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SampleLabels {
+    /// The thread's name.
+    pub thread: Name,
+    /// What it was doing; `None` in files of tools that do not state it.
+    pub state: Option<ThreadState>,
+    /// The node.
+    pub node: Name,
+    /// The rank of the process in its job.
+    pub rank: Name,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_one_word_everywhere() {
+        for state in ThreadState::ALL {
+            assert_eq!(ThreadState::parse(state.as_str()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        assert_eq!(ThreadState::parse("Running"), None);
+    }
+}

@@ -1,0 +1,19 @@
+//! pprof files: gzip-compressed Protocol Buffers, as `go tool pprof` and most viewers read them.
+//!
+//! [`encode`] writes what [`decode`] reads back unchanged. [`decode`] takes files of other tools
+//! too, and any bytes: what is malformed or too large is an error, and nothing is allocated because
+//! a file states a length.
+//!
+//! DESIGN S87, S89.
+
+mod decode;
+mod encode;
+mod fields;
+mod messages;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use decode::decode;
+pub use encode::{EncodeError, encode};
+pub use fields::DecodeError;

@@ -1,0 +1,235 @@
+//! Bytes that are no profile, and profiles that mean harm.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use prost::Message;
+
+use super::foreign::file;
+use super::{SMALL, SMALL_GZIP};
+use crate::limits::{
+    DECODED_BYTES_MAX, ENCODED_BYTES_MAX, FRAMES_MAX, LINES_MAX, NAME_BYTES_MAX, SAMPLES_MAX,
+    STRINGS_MAX,
+};
+use crate::pprof::messages::{
+    Function, Label, Line, Location, ProfileMessage, SampleMessage, ValueTypeMessage,
+};
+use crate::pprof::{DecodeError, decode, encode};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// The foreign file with a change.
+fn changed(change: impl Fn(&mut ProfileMessage)) -> Result<(), DecodeError> {
+    let mut file = file();
+    change(&mut file);
+    decode(&file.encode_to_vec()).map(|_| ())
+}
+
+#[test]
+fn references_to_nothing_are_refused() {
+    type Change = fn(&mut ProfileMessage);
+    let text = |index| DecodeError::Text { index, len: 14 };
+    let missing = |what, id| DecodeError::Missing { what, id };
+    let duplicate = |what, id| DecodeError::Duplicate { what, id };
+    let table: [(Change, DecodeError); 19] = [
+        (|f| f.sample_type.clear(), DecodeError::NoSampleType),
+        (|f| f.string_table.clear(), DecodeError::FirstText),
+        (|f| f.string_table[0] = "x".to_owned(), DecodeError::FirstText),
+        (|f| f.sample_type[1].unit = 14, text(14)),
+        (|f| f.sample_type[1].kind = -1, text(-1)),
+        (|f| f.default_sample_type = i64::MAX, text(i64::MAX)),
+        (|f| f.comment = vec![1, i64::MIN], text(i64::MIN)),
+        (|f| f.function[0].filename = 99, text(99)),
+        (|f| f.sample[0].label[0].key = 99, text(99)),
+        (|f| f.sample[0].label[1].str = 99, text(99)),
+        (|f| f.function[0].id = 0, missing("function", 0)),
+        (|f| f.function[0].id = 500, duplicate("function", 500)),
+        (|f| f.location[0].line[0].function_id = 3, missing("function", 3)),
+        (|f| f.location[0].id = 0, missing("location", 0)),
+        (|f| f.location[0].id = 12, duplicate("location", 12)),
+        (|f| f.sample[1].location_id[1] = u64::MAX, missing("location", u64::MAX)),
+        (|f| f.sample[1].value.truncate(1), DecodeError::Values { values: 1, types: 2 }),
+        (|f| f.sample[1].value[1] = -4, DecodeError::Negative(-4)),
+        (|f| (0..2).for_each(|at| f.sample[at].value[1] = i64::MAX), DecodeError::Overflow),
+    ];
+    for (change, error) in table {
+        assert_eq!(changed(change), Err(error));
+    }
+}
+
+#[test]
+fn tables_without_an_end_are_refused() {
+    let too_many = |what, max| DecodeError::TooMany { what, max };
+    let field = |key: u8, times: usize| [key, 0].repeat(times);
+    let table = [
+        (field(0x32, STRINGS_MAX + 1), too_many("strings", STRINGS_MAX)),
+        (field(0x12, SAMPLES_MAX + 1), too_many("samples", SAMPLES_MAX)),
+        (field(0x0a, 17), too_many("sample types", 16)),
+        (field(0x22, 65_537), too_many("locations", 65_536)),
+    ];
+    for (bytes, error) in table {
+        assert_eq!(decode(&bytes), Err(error.clone()));
+        assert_eq!(decode(&gzip(&bytes)), Err(error));
+    }
+
+    let function = |id| Function { id, ..Function::default() };
+    let functions = ProfileMessage { function: (1..=65_537).map(function).collect(), ..file() };
+    assert_eq!(decode(&functions.encode_to_vec()), Err(too_many("functions", 65_536)));
+    let lines =
+        |lines: usize| Location { line: vec![Line::default(); lines], ..Default::default() };
+    let inlined = ProfileMessage { location: vec![lines(20_000); 7], ..Default::default() };
+    assert_eq!(decode(&inlined.encode_to_vec()), Err(too_many("lines", LINES_MAX)));
+
+    let deep = SampleMessage { location_id: vec![12; 70_000], ..SampleMessage::default() };
+    let error = DecodeError::LargeMessage { what: "sample", bytes: 70_004 };
+    assert_eq!(changed(|f| f.sample[0] = deep.clone()), Err(error));
+}
+
+#[test]
+fn bombs_and_lengths_that_lie_are_refused() {
+    let bomb = gzip(&vec![0x32; DECODED_BYTES_MAX + 1]);
+    assert!(bomb.len() < 100_000);
+    assert_eq!(decode(&bomb), Err(DecodeError::Inflated));
+    let large = vec![0x1f; ENCODED_BYTES_MAX + 1];
+    assert_eq!(decode(&large), Err(DecodeError::TooLarge { bytes: large.len() }));
+
+    let malformed = [
+        &b"\x32\x80\x94\xeb\xdc\x03text"[..], // A text of 1,000,000,000 bytes.
+        b"\x32\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        b"\x32\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x33",
+        b"\x31abc",
+        b"\x08",
+    ];
+    for bytes in malformed {
+        assert_eq!(decode(bytes), Err(DecodeError::Malformed("file")), "{bytes:?}");
+    }
+    assert_eq!(decode(b"\x6a\x01\x80"), Err(DecodeError::Malformed("comment")));
+    assert_eq!(decode(b"\x22\x01\x08"), Err(DecodeError::Malformed("location")));
+    assert!(matches!(decode(&SMALL_GZIP[..99]), Err(DecodeError::Gzip(_))));
+}
+
+#[test]
+fn what_is_too_long_to_keep_is_cut() {
+    let mut long = file();
+    long.string_table[8] = "é".repeat(1_000_000);
+    long.string_table[10] = "x".repeat(NAME_BYTES_MAX + 1);
+    long.location[0].line = vec![Line { function_id: 2, line: i64::MAX }; 1_000];
+    let profile = decode(&long.encode_to_vec()).unwrap();
+    let deepest = profile.samples().last().unwrap().stack;
+    assert!(deepest.is_truncated());
+    assert_eq!(deepest.frames().len(), FRAMES_MAX);
+    let leaf = &deepest.frames()[127];
+    assert_eq!((leaf.file.as_str().len(), leaf.line), (255, u32::MAX));
+    assert_eq!(decode(&encode(&profile).unwrap()), Ok(profile));
+}
+
+#[test]
+fn text_that_is_not_unicode_is_replaced() {
+    let mut bytes = file().encode_to_vec();
+    let at = bytes.windows(4).position(|part| part == b"work").unwrap();
+    bytes[at + 1] = 0xff;
+    let profile = decode(&bytes).unwrap();
+    let work = &profile.samples().last().unwrap().stack.frames()[1];
+    assert_eq!(work.function.as_str(), "w\u{fffd}rk");
+}
+
+/// What is read comes back as it was written.
+fn check(bytes: &[u8]) {
+    if let Ok(profile) = decode(bytes) {
+        assert_eq!(decode(&encode(&profile).unwrap()), Ok(profile));
+    }
+}
+
+/// A field of any kind with small numbers in it.
+fn messages() -> impl Strategy<Value = ProfileMessage> {
+    let index = || -1..9_i64;
+    let id = || 0..4_u64;
+    let types = (index(), index()).prop_map(|(kind, unit)| ValueTypeMessage { kind, unit });
+    let label = (index(), index()).prop_map(|(key, str)| Label { key, str });
+    let sample = (
+        prop::collection::vec(id(), 0..4),
+        prop::collection::vec(-1..50_i64, 2),
+        prop::collection::vec(label, 0..2),
+    );
+    let sample =
+        sample.prop_map(|(location_id, value, label)| SampleMessage { location_id, value, label });
+    let line = (id(), -1..9_i64).prop_map(|(function_id, line)| Line { function_id, line });
+    let location = (id(), prop::collection::vec(line, 0..3));
+    let location =
+        location.prop_map(|(id, line)| Location { id, mapping_id: 0, address: id, line });
+    let function = (id(), index(), index(), index())
+        .prop_map(|(id, name, system_name, filename)| Function { id, name, system_name, filename });
+    let words = prop::sample::select(vec![
+        "",
+        "wall",
+        "samples",
+        "count",
+        "thread",
+        "state",
+        "gil",
+        "f",
+        "plimsoll.samples_lost=4",
+    ]);
+    let tables = (
+        prop::collection::vec(types, 2),
+        prop::collection::vec(sample, 0..4),
+        prop::collection::vec(location, 1..4),
+        prop::collection::vec(function, 1..4),
+        prop::collection::vec(words, 9),
+    );
+    (tables, any::<[i64; 2]>(), -1..12_i64, prop::collection::vec(index(), 0..4), index()).prop_map(
+        |((sample_type, sample, location, function, words), times, period, comment, preferred)| {
+            let mut string_table: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            string_table[0].clear();
+            ProfileMessage {
+                sample_type,
+                sample,
+                location,
+                function,
+                string_table,
+                time_nanos: times[0],
+                duration_nanos: times[1],
+                period,
+                comment,
+                default_sample_type: preferred,
+                ..ProfileMessage::default()
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        end in any::<prop::sample::Index>(),
+    ) {
+        for whole in [SMALL, SMALL_GZIP, &file().encode_to_vec()] {
+            let mut bytes = whole.to_vec();
+            for (at, byte) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            check(&bytes);
+            check(&bytes[..end.index(bytes.len())]);
+        }
+    }
+
+    #[test]
+    fn tables_of_any_shape_are_read_or_refused(message in messages()) {
+        check(&message.encode_to_vec());
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        check(&bytes);
+        check(&gzip(&bytes));
+    }
+}

@@ -1,0 +1,161 @@
+//! Frames and stacks. A stack has its root first; what a thread waits for and code without
+//! symbols are frames as any other.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::FRAMES_MAX;
+use crate::name::Name;
+
+/// Root frame of stacks that a bound has shortened or replaced.
+pub const TRUNCATED: &str = "[truncated]";
+/// The only frame of a sample without a stack.
+pub const UNKNOWN: &str = "[unknown]";
+/// Leaf frame of a thread that runs code without Python frames.
+pub const NATIVE: &str = "<native>";
+/// Leaf frame of a thread that waits for the interpreter's lock.
+pub const WAITING_FOR_GIL: &str = "<waiting for GIL>";
+/// Leaf frame of a thread that collects garbage.
+pub const GC: &str = "<GC>";
+
+/// A function at a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// The function's name. Code of a module, and what is no function, have a name in brackets.
+    pub function: Name,
+    /// Its source file; empty when unknown.
+    pub file: Name,
+    /// The line that runs, from 1; 0 when unknown.
+    pub line: u32,
+}
+
+/// What a thread was doing, root first; at least one frame, at most [`FRAMES_MAX`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stack(Arc<[Arc<Frame>]>);
+
+impl Frame {
+    /// A frame with names of its own; a sampler keeps one for each line that it has seen.
+    #[must_use]
+    pub fn new(function: &str, file: &str, line: u32) -> Arc<Self> {
+        Arc::new(Self { function: Name::new(function), file: Name::new(file), line })
+    }
+
+    /// A frame without a source: [`NATIVE`], [`GC`].
+    #[must_use]
+    pub fn marker(name: &str) -> Arc<Self> {
+        Self::new(name, "", 0)
+    }
+
+    /// Whether both are of the same function, at whichever line.
+    pub(crate) fn is_same_function(&self, other: &Self) -> bool {
+        self.compare_function(other) == Ordering::Equal
+    }
+
+    pub(crate) fn compare_function(&self, other: &Self) -> Ordering {
+        if std::ptr::eq(self, other) {
+            return Ordering::Equal;
+        }
+        (&self.function, &self.file).cmp(&(&other.function, &other.file))
+    }
+}
+
+impl fmt::Display for Frame {
+    /// `function (file:line)`; without a source the function alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.file.as_str().is_empty() && self.line == 0 {
+            return write!(f, "{}", self.function);
+        }
+        write!(f, "{} ({}:{})", self.function, self.file, self.line)
+    }
+}
+
+impl Stack {
+    /// Of too many frames the ones next to the leaf are kept, below a root [`TRUNCATED`]: a deep
+    /// recursion is recognised by its leaf.
+    #[must_use]
+    pub fn new(mut root_first: Vec<Arc<Frame>>) -> Self {
+        if root_first.is_empty() {
+            root_first.push(Frame::marker(UNKNOWN));
+        }
+        if root_first.len() > FRAMES_MAX {
+            let excess = root_first.len() - FRAMES_MAX;
+            root_first.splice(..=excess, [Frame::marker(TRUNCATED)]);
+        }
+        Self(root_first.into())
+    }
+
+    /// What stands for the stacks that a full profile does not keep.
+    pub(crate) fn truncated() -> Self {
+        Self::new(vec![Frame::marker(TRUNCATED)])
+    }
+
+    /// Root first.
+    #[must_use]
+    pub fn frames(&self) -> &[Arc<Frame>] {
+        &self.0
+    }
+
+    /// Whether a bound has shortened or replaced it.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.0.first().is_some_and(|root| root.function.as_str() == TRUNCATED)
+    }
+}
+
+impl Ord for Stack {
+    /// By their frames. A profile shares its frames, so most are equal by their address; a sampler
+    /// compares ten stacks for each sample.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let compare = |(a, b): (&Arc<Frame>, &Arc<Frame>)| match Arc::ptr_eq(a, b) {
+            true => Ordering::Equal,
+            false => a.cmp(b),
+        };
+        let mut pairs = self.0.iter().zip(other.0.iter()).map(compare);
+        let first = pairs.find(|order| order.is_ne());
+        first.unwrap_or_else(|| self.0.len().cmp(&other.0.len()))
+    }
+}
+
+impl PartialOrd for Stack {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deep_stack_keeps_the_frames_near_its_leaf() {
+        let frames = |n: u32| (1..=n).map(|line| Frame::new("f", "a.py", line)).collect();
+        let whole = Stack::new(frames(128));
+        assert!(!whole.is_truncated());
+        assert_eq!(whole.frames().len(), 128);
+
+        let cut = Stack::new(frames(130));
+        assert!(cut.is_truncated());
+        assert_eq!(cut.frames().len(), 128);
+        assert_eq!((cut.frames()[1].line, cut.frames()[127].line), (4, 130));
+        assert_eq!(Stack::new(cut.frames().to_vec()), cut);
+    }
+
+    #[test]
+    fn a_stack_without_frames_is_unknown() {
+        assert_eq!(Stack::new(Vec::new()).frames(), [Frame::marker("[unknown]")]);
+    }
+
+    #[test]
+    fn a_frame_prints_its_location_if_known() {
+        let table = [
+            (Frame::new("load", "data.py", 7), "load (data.py:7)"),
+            (Frame::marker("<GC>"), "<GC>"),
+            (Frame::new("f", "", 3), "f (:3)"),
+            (Frame::new("f", "a.so", 0), "f (a.so:0)"),
+        ];
+        for (frame, text) in table {
+            assert_eq!(frame.to_string(), text);
+        }
+    }
+}
