@@ -28,6 +28,8 @@ pub enum Exit {
     NotEnoughData = 9,
     /// `plimsoll doctor` found an error.
     Unsound = 10,
+    /// A process may not be read.
+    Denied = 11,
 }
 
 /// The table, as `--help` prints it.
@@ -42,7 +44,8 @@ pub const TABLE: &str = "Exit codes:
   7  a comparison found a latency that is worse
   8  a comparison of what was not measured alike
   9  a comparison without enough data for a verdict
-  10 plimsoll doctor found an error";
+  10 plimsoll doctor found an error
+  11 a process may not be read (the message names the fix)";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

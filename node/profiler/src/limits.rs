@@ -1,0 +1,56 @@
+//! Bounds of a capture, each with its reason.
+
+/// Highest sampling rate. A sample of eight threads takes some 0.1 ms, a tenth of its interval.
+pub const RATE_HZ_MAX: u32 = 1_000;
+/// Longest capture, in seconds; what is longer is made of several.
+pub const SECONDS_MAX: u32 = 600;
+
+/// Leaf-most functions kept of a stack. Frameworks reach some 80; beyond is recursion.
+pub const FRAMES_MAX: usize = 256;
+/// Frames followed in a process: each function may have an entry frame of the interpreter.
+pub const LINKS_MAX: usize = 2 * FRAMES_MAX;
+pub const THREADS_MAX: usize = 1_024;
+pub const INTERPRETERS_MAX: usize = 16;
+
+/// Distinct stacks of a capture: 16 MiB with [`FRAMES_MAX`] frames of 4 bytes each.
+pub const STACKS_MAX: usize = 16_384;
+/// Distinct functions with a line of a capture; frames refer to them.
+pub const FRAME_TABLE_MAX: usize = 65_536;
+/// Threads that a capture names. A thread that lives for one sample only takes a row.
+pub const THREAD_TABLE_MAX: usize = 16_384;
+
+/// Code objects kept between samples, and their bytes; beyond, all are read again.
+pub const CODES_MAX: usize = 8_192;
+pub const CODE_BYTES_MAX: usize = 32 << 20;
+/// Characters of a function's or file's name. Linux allows paths of 4 096 bytes.
+pub const NAME_CHARS_MAX: usize = 1_024;
+/// Bytes of one code object's table of lines; generated modules reach some 200 KB.
+pub const LINE_TABLE_BYTES_MAX: usize = 1 << 20;
+
+/// Tries to read one stack while it changes underneath. One takes 1 to 2 µs.
+pub const ATTEMPTS_MAX: usize = 64;
+/// Readings of a stack that show the same frames and none that runs: one that leaves a function
+/// stands so for nanoseconds, unless it frees much; these take some 10 µs.
+pub const STANDING_READS_MIN: usize = 8;
+/// Readings of a stack that may be given up because they were interrupted.
+pub const INTERRUPTIONS_MAX: usize = 8;
+/// Calls that one sample takes for stacks, over all threads: some 20 ms. A process of 100 threads
+/// takes some 300; only one that is made to mislead gets here.
+pub const CALLS_PER_SAMPLE_MAX: usize = 16_384;
+/// Tries to read the list of threads while threads start and end.
+pub const LIST_ATTEMPTS_MAX: usize = 4;
+/// Bytes of a thread's stack read at once. A chunk of CPython has 16 KiB unless a frame is larger.
+pub const STACK_BYTES_MAX: usize = 32 << 10;
+/// What a thread may push between the reading of its top and that of its stack.
+pub const STACK_SLACK_BYTES: usize = 1 << 10;
+/// Ranges read of one stack. Twice this and two more fit into one call (`IOV_MAX` is 1 024).
+pub const SPANS_MAX: usize = 256;
+/// Ranges in one call of `process_vm_readv`.
+pub const SPANS_PER_CALL_MAX: usize = 1_024;
+
+/// Length of `/proc/PID/maps` that is read: some 150 000 mappings.
+pub const MAPS_BYTES_MAX: u64 = 16 << 20;
+/// Fields of structures lie below this; an offset beyond is damage.
+pub const OFFSET_MAX: u64 = 1 << 20;
+/// Open files of threads: below the usual limit of 1 024 for a process.
+pub const THREAD_FILES_MAX: usize = 512;

@@ -1,0 +1,74 @@
+//! The memory of a running process, by `process_vm_readv`: it needs no ptrace and pauses nothing.
+
+use std::io::IoSliceMut;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use plimsoll_clock::Stopwatch;
+
+use super::{Memory, Pass, ReadError, Span};
+use crate::limits::SPANS_PER_CALL_MAX;
+use crate::order::ProcessId;
+
+#[derive(Debug)]
+pub struct ProcessMemory {
+    pid: Pid,
+}
+
+impl ProcessMemory {
+    pub fn new(pid: ProcessId) -> Self {
+        Self { pid: Pid::from_raw(pid.0) }
+    }
+}
+
+impl Memory for ProcessMemory {
+    fn read(&self, spans: &[Span], mut into: &mut [u8]) -> Result<(), ReadError> {
+        for part in spans.chunks(SPANS_PER_CALL_MAX) {
+            let remote: Vec<RemoteIoVec> = part.iter().filter_map(remote).collect();
+            let wanted: usize = remote.iter().map(|range| range.len).sum();
+            if remote.len() < part.len() || wanted > into.len() {
+                return Err(ReadError::Unmapped);
+            }
+
+            let (here, rest) = into.split_at_mut(wanted);
+            let read = process_vm_readv(self.pid, &mut [IoSliceMut::new(here)], &remote)?;
+            if read < wanted {
+                return Err(ReadError::Unmapped);
+            }
+            into = rest;
+        }
+        Ok(())
+    }
+
+    fn read_at_once(&self, spans: &[Span], into: &mut [u8]) -> Result<Pass, ReadError> {
+        let watch = Stopwatch::start();
+        self.read(spans, into)?;
+        Ok(if watch.elapsed() <= quick(spans) { Pass::Quick } else { Pass::Interrupted })
+    }
+}
+
+/// Several times what a slow machine takes, and less than an interrupt or another task does: some
+/// 0.3 µs for a range, and 0.1 µs for 1 KiB.
+fn quick(spans: &[Span]) -> Duration {
+    let bytes: usize = spans.iter().map(|span| span.bytes).sum();
+    let nanos = 3_000 + 500 * spans.len() + bytes / 4;
+    Duration::from_nanos(nanos as u64)
+}
+
+fn remote(span: &Span) -> Option<RemoteIoVec> {
+    let base = usize::try_from(span.start.0).ok()?;
+    Some(RemoteIoVec { base, len: span.bytes })
+}
+
+impl From<Errno> for ReadError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::ESRCH => Self::Ended,
+            Errno::EPERM | Errno::EACCES => Self::Denied,
+            Errno::ENOSYS => Self::NoCall,
+            _ => Self::Unmapped,
+        }
+    }
+}

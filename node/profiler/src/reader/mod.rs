@@ -1,0 +1,212 @@
+//! Reads the stacks of one process: what its threads run, as far as its memory shows it.
+//!
+//! `threads` lists the threads of its interpreters, `stack` follows the frames of one, `code`
+//! names them. The target runs on meanwhile. A stack is *whole* when its bytes prove that its
+//! frames were there at one instant; otherwise it is read again, and after a bounded number of
+//! tries it counts as *torn*. Nothing is guessed.
+//!
+//! DESIGN N90, N91.
+
+mod code;
+mod frame;
+mod lines;
+mod parts;
+mod stack;
+mod text;
+mod threads;
+
+use std::collections::{BTreeSet, HashMap};
+
+use code::{Codes, Named, Names, Step};
+use frame::Chain;
+use stack::{Attempt, Calls, Plan};
+use threads::ThreadState;
+
+use crate::layout::Layout;
+use crate::limits::ATTEMPTS_MAX;
+use crate::memory::{Address, Memory, ReadError};
+use crate::output::{FrameRef, FrameTable};
+
+/// Reads one process, and keeps between samples what need not be read again.
+#[derive(Debug)]
+pub struct Reader<M> {
+    memory: M,
+    layout: Layout,
+    runtime: Address,
+    plans: HashMap<Address, Plan>,
+    codes: Codes,
+    step: Step,
+    calls: Calls,
+}
+
+/// What was read of one thread.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ThreadReading {
+    /// The thread's number as its own pid namespace has it.
+    pub native_id: u64,
+    /// The lock that the thread needs to run.
+    pub gil: Address,
+    pub stack: StackReading,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum StackReading {
+    /// Root first.
+    Whole { frames: Vec<FrameRef>, is_truncated: bool },
+    /// The thread runs no Python function.
+    Empty,
+    /// It changed while it was read, or led nowhere.
+    Torn,
+    /// The table of frames is full.
+    Unnamed,
+}
+
+/// All threads of one instant, as far as they could be listed.
+#[derive(Debug, Default)]
+pub struct Readings {
+    pub threads: Vec<ThreadReading>,
+    /// The list changed while it was read, so threads may be absent.
+    pub is_list_torn: bool,
+}
+
+/// A chain, and when it was read.
+struct DatedChain {
+    chain: Chain,
+    at: Step,
+}
+
+impl<M: Memory> Reader<M> {
+    /// Of the process whose interpreter keeps its state at `runtime`.
+    pub fn new(memory: M, layout: Layout, runtime: Address) -> Self {
+        Self {
+            memory,
+            layout,
+            runtime,
+            plans: HashMap::new(),
+            codes: Codes::default(),
+            step: Step::default(),
+            calls: Calls::default(),
+        }
+    }
+
+    /// Reads every thread once.
+    ///
+    /// # Errors
+    /// When the process has ended, or its memory may not be read.
+    pub fn sample(&mut self, frames: &mut FrameTable) -> Result<Readings, ReadError> {
+        self.calls = Calls::of_sample();
+        let listed = threads::list(&self.memory, &self.layout, self.runtime)?;
+        let mut readings = Readings { is_list_torn: listed.is_torn, ..Readings::default() };
+
+        // All stacks first: they are of nearly one instant, and one call checks the code objects of
+        // all.
+        let mut plans = std::mem::take(&mut self.plans);
+        let mut chains = Vec::with_capacity(listed.threads.len());
+        for thread in &listed.threads {
+            let mut plan = plans.remove(&thread.address).unwrap_or_default();
+            plan.start(thread);
+            chains.push(self.chain(thread, &mut plan)?);
+            self.plans.insert(thread.address, plan);
+        }
+        self.check(chains.iter().flatten())?;
+
+        for (thread, chain) in listed.threads.iter().zip(chains) {
+            let stack = match chain {
+                Some(chain) => self.stack(thread, chain, frames)?,
+                None => StackReading::Torn,
+            };
+            let (native_id, gil) = (thread.native_id, thread.gil);
+            readings.threads.push(ThreadReading { native_id, gil, stack });
+        }
+        Ok(readings)
+    }
+
+    /// Reads a stack until it holds still; `None` when it does not, or the thread has ended.
+    fn chain(
+        &mut self,
+        thread: &ThreadState,
+        plan: &mut Plan,
+    ) -> Result<Option<DatedChain>, ReadError> {
+        for _ in 0..ATTEMPTS_MAX {
+            match plan.attempt(&self.memory, &self.layout, thread, &mut self.calls)? {
+                Attempt::Whole(chain) => {
+                    return Ok(Some(DatedChain { chain, at: self.next_step() }));
+                }
+                Attempt::Again => {}
+                Attempt::Ended => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Names a chain whose code objects were checked; when they do not fit, reads another one.
+    fn stack(
+        &mut self,
+        thread: &ThreadState,
+        first: DatedChain,
+        frames: &mut FrameTable,
+    ) -> Result<StackReading, ReadError> {
+        let mut dated = first;
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(stack) = self.name(&dated, frames)? {
+                return Ok(stack);
+            }
+
+            let mut plan = self.plans.remove(&thread.address).unwrap_or_default();
+            let chain = self.chain(thread, &mut plan)?;
+            self.plans.insert(thread.address, plan);
+            let Some(chain) = chain else { break };
+            self.check([&chain])?;
+            dated = chain;
+        }
+        Ok(StackReading::Torn)
+    }
+
+    fn check<'a>(
+        &mut self,
+        chains: impl IntoIterator<Item = &'a DatedChain>,
+    ) -> Result<(), ReadError> {
+        let links = chains.into_iter().flat_map(|dated| &dated.chain.links);
+        let codes: BTreeSet<Address> = links.map(|link| link.code).collect();
+        let now = self.next_step();
+        self.calls.take(codes.len());
+        self.codes.check(&self.memory, &self.layout, &codes, now)
+    }
+
+    /// The named frames of a chain; `None` when a frame is not what its code object says.
+    fn name(
+        &mut self,
+        DatedChain { chain, at }: &DatedChain,
+        frames: &mut FrameTable,
+    ) -> Result<Option<StackReading>, ReadError> {
+        if chain.links.is_empty() {
+            return Ok(Some(StackReading::Empty));
+        }
+        // What was known before and is unchanged after was so in between. What is new counts only
+        // if the frames still hold their code objects: otherwise these may have been freed in
+        // between.
+        let has_new = chain.links.iter().any(|link| self.codes.is_new_since(link.code, *at));
+        if has_new && !chain.still_holds(&self.memory, &self.layout)? {
+            return Ok(None);
+        }
+
+        let mut named = Vec::with_capacity(chain.links.len());
+        let mut names = Names { layout: &self.layout.code, frames };
+        let leaf = chain.links.len() - 1;
+        for (depth, link) in chain.links.iter().enumerate() {
+            // The leaf moves on all the time; its line is that of the first copy.
+            let is_line_known = link.stood || depth == leaf;
+            match self.codes.frame(link, *at, is_line_known, &mut names) {
+                Named::Frame(frame) => named.push(frame),
+                Named::TableFull => return Ok(Some(StackReading::Unnamed)),
+                Named::NotIts => return Ok(None),
+            }
+        }
+        Ok(Some(StackReading::Whole { frames: named, is_truncated: chain.is_truncated }))
+    }
+
+    fn next_step(&mut self) -> Step {
+        self.step.0 += 1;
+        self.step
+    }
+}

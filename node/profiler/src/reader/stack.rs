@@ -1,0 +1,318 @@
+//! The frames of one thread, from the root to the one that runs, while the thread runs on.
+//!
+//! One call of the system reads the thread's current frame and copies the ranges that hold the
+//! frames, twice. The first copy shows which frames are live: a frame that runs has no saved stack
+//! pointer, one that waits for a function it called has saved it, and what a call left behind has
+//! saved it too. So a frame that runs proves itself and its callers, and what lies above it is no
+//! more; the current frame only says where to start. The second copy shows which callers stood
+//! still: of others the line is not known, since one copy takes as long as a short function does.
+//!
+//! DESIGN N90.
+
+use super::frame::{Chain, Frame, Link};
+use super::threads::{ThreadStack, ThreadState};
+use crate::layout::{CurrentFrame, Layout};
+use crate::limits::{
+    CALLS_PER_SAMPLE_MAX, FRAMES_MAX, INTERRUPTIONS_MAX, LINKS_MAX, SPANS_MAX, STACK_BYTES_MAX,
+    STACK_SLACK_BYTES, STANDING_READS_MIN,
+};
+use crate::memory::{Address, Memory, Pass, ReadError, Span, address};
+
+/// What to read of one thread; kept, since most frames are where they were a sample ago.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// The thread's stack, then what lies elsewhere: frames of generators and of the interpreter.
+    spans: Vec<Span>,
+    /// See [`ThreadState::current`].
+    current: Address,
+    copies: Vec<u8>,
+    /// A chain without a frame that runs, and how often in a row it was read.
+    standing: (Chain, usize),
+    interruptions: usize,
+}
+
+/// How one try to read a stack ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    Whole(Chain),
+    /// It changed, or part of it was not in the plan; the plan is better now.
+    Again,
+    /// The thread has ended, or the sample has no calls left.
+    Ended,
+}
+
+/// Calls of the system that a sample may still take.
+#[derive(Debug, Default)]
+pub(super) struct Calls(usize);
+
+/// A frame that is not in the plan.
+struct Missing(Address);
+
+/// The frames, read twice.
+#[derive(Clone, Copy)]
+struct Copies<'a> {
+    first: &'a [u8],
+    second: &'a [u8],
+}
+
+/// What was found on the way from the current frame to the root.
+#[derive(Default)]
+struct Walk {
+    chain: Chain,
+    slots: Vec<Address>,
+    /// Frames of the chain up to the current one; those above may have been left already.
+    current: usize,
+}
+
+impl Calls {
+    pub(super) fn of_sample() -> Self {
+        Self(CALLS_PER_SAMPLE_MAX)
+    }
+
+    /// Whether so many are left; they are taken.
+    pub(super) fn take(&mut self, calls: usize) -> bool {
+        let left = self.0.checked_sub(calls);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+impl Plan {
+    /// Starts a sample of `thread`.
+    pub(super) fn start(&mut self, thread: &ThreadState) {
+        self.aim(thread);
+        self.standing = Default::default();
+        self.interruptions = 0;
+    }
+
+    /// Tries to read the stack once.
+    ///
+    /// # Errors
+    /// When the process has ended, or its memory may not be read.
+    pub(super) fn attempt(
+        &mut self,
+        memory: &impl Memory,
+        layout: &Layout,
+        thread: &ThreadState,
+        calls: &mut Calls,
+    ) -> Result<Attempt, ReadError> {
+        if !calls.take(1) {
+            return Ok(Attempt::Ended);
+        }
+        match self.read(memory, layout, thread) {
+            // Stacks are unmapped as they shrink, and generators freed.
+            Err(ReadError::Unmapped) if self.spans.len() > 1 => {
+                self.spans.truncate(1);
+                return Ok(Attempt::Again);
+            }
+            Err(ReadError::Unmapped) => return Ok(Attempt::Ended),
+            // What was copied before and after an interruption may not belong together.
+            Ok(Pass::Interrupted) if self.interruptions < INTERRUPTIONS_MAX => {
+                self.interruptions += 1;
+                return Ok(Attempt::Again);
+            }
+            read => read?,
+        };
+
+        let ranges_bytes = self.ranges_bytes();
+        let (head, copies) = self.copies.split_at(self.copies.len() - 2 * ranges_bytes);
+        let (first, second) = copies.split_at(ranges_bytes);
+        let now = ThreadState::decode(layout, thread.address, thread.gil, head);
+        if !thread.is_same(&now) {
+            return Ok(Attempt::Ended);
+        }
+        let current = match layout.thread.current_frame {
+            CurrentFrame::InThread(_) => now.current,
+            CurrentFrame::ByRecord { .. } if now.current == self.current => {
+                address(head, head.len() - 8)
+            }
+            CurrentFrame::ByRecord { .. } => {
+                self.current = now.current;
+                return Ok(Attempt::Again);
+            }
+        };
+
+        let walk = match self.walk(layout, Copies { first, second }, current) {
+            Ok(walk) => walk,
+            Err(Missing(frame)) => {
+                self.find(memory, layout, frame, calls)?;
+                self.aim(&now);
+                return Ok(Attempt::Again);
+            }
+        };
+        self.forget_unused(&walk, layout);
+        Ok(self.judge(walk))
+    }
+
+    fn aim(&mut self, thread: &ThreadState) {
+        let stack = window(thread.stack);
+        match self.spans.first_mut() {
+            Some(first) => *first = stack,
+            None => self.spans.push(stack),
+        }
+        self.current = thread.current;
+    }
+
+    fn ranges_bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.bytes).sum()
+    }
+
+    /// Reads the thread with its current frame, then the ranges twice.
+    fn read(
+        &mut self,
+        memory: &impl Memory,
+        layout: &Layout,
+        thread: &ThreadState,
+    ) -> Result<Pass, ReadError> {
+        let mut spans = vec![Span { start: thread.address, bytes: layout.thread.bytes() }];
+        if let CurrentFrame::ByRecord { frame, .. } = layout.thread.current_frame {
+            spans.push(Span { start: self.current.plus(frame), bytes: 8 });
+        }
+        spans.extend_from_slice(&self.spans);
+        spans.extend_from_slice(&self.spans);
+        self.copies.resize(spans.iter().map(|span| span.bytes).sum(), 0);
+        memory.read_at_once(&spans, &mut self.copies)
+    }
+
+    /// All frames below the current one, and those above it that it waits for.
+    fn walk(&self, layout: &Layout, copies: Copies<'_>, current: Address) -> Result<Walk, Missing> {
+        let mut walk = Walk::default();
+        let mut next = current;
+        while !next.is_null() {
+            if walk.chain.links.len() == FRAMES_MAX || walk.slots.len() == LINKS_MAX {
+                walk.chain.is_truncated = true;
+                break;
+            }
+            let (frame, stood) = self.frame(layout, copies, next)?;
+            walk.slots.push(next);
+            if frame.is_of_interpreter {
+                // What it leads to was called by C.
+                if let Some(callee) = walk.chain.links.last_mut() {
+                    callee.is_called_by_c = true;
+                }
+            } else {
+                walk.chain.links.push(frame.link(layout, next, stood));
+            }
+            next = frame.previous;
+        }
+        walk.chain.links.reverse();
+        walk.current = walk.chain.links.len();
+
+        // The current frame may have called since it was read.
+        while let Some(top) = walk.chain.links.last().filter(|top| top.has_saved_stack) {
+            let Some(slot) = self.callee(layout, copies.first, top.slot) else { break };
+            if walk.chain.links.len() == FRAMES_MAX {
+                break;
+            }
+            let (frame, stood) = self.frame(layout, copies, slot)?;
+            walk.chain.links.push(frame.link(layout, slot, stood));
+        }
+        Ok(walk)
+    }
+
+    /// The frame at `slot`, and whether it stood still.
+    fn frame(
+        &self,
+        layout: &Layout,
+        copies: Copies<'_>,
+        slot: Address,
+    ) -> Result<(Frame, bool), Missing> {
+        let mut before = 0;
+        for span in &self.spans {
+            if let Some(offset) = span.offset_of(slot, layout.frame.bytes) {
+                let at = before + offset;
+                let frame = Frame::decode(&layout.frame, &copies.first[at..]);
+                let later = Frame::decode(&layout.frame, &copies.second[at..]);
+                let stood = frame == later;
+                return Ok((frame, stood));
+            }
+            before += span.bytes;
+        }
+        Err(Missing(slot))
+    }
+
+    /// The lowest frame on the stack whose caller is `caller`: nothing else there holds its
+    /// address.
+    fn callee(&self, layout: &Layout, copy: &[u8], caller: Address) -> Option<Address> {
+        let stack = self.spans.first()?;
+        let words = copy.get(..stack.bytes)?.chunks_exact(8);
+        let at = words.into_iter().position(|bytes| address(bytes, 0) == caller)?;
+        let slot = Address(stack.start.plus(at * 8).0.checked_sub(layout.frame.previous as u64)?);
+        let is_within = stack.offset_of(slot, layout.frame.bytes).is_some();
+        (is_within && slot != caller).then_some(slot)
+    }
+
+    /// Leaves out what is no more. Without a frame that runs, the current one counts once all
+    /// stands still: it leaves its function, or the thread has no processor meanwhile.
+    fn judge(&mut self, Walk { mut chain, current, .. }: Walk) -> Attempt {
+        let is_over = |pair: &[Link]| !pair[1].is_called_by_c && !pair[0].waits();
+        if let Some(last) = chain.links.windows(2).position(is_over) {
+            chain.links.truncate(last + 1);
+        }
+        if chain.links.last().is_none_or(|top| !top.waits()) {
+            return Attempt::Whole(chain);
+        }
+
+        chain.links.truncate(current);
+        let (standing, reads) = &mut self.standing;
+        *reads = if *standing == chain { *reads + 1 } else { 1 };
+        if *reads >= STANDING_READS_MIN {
+            return Attempt::Whole(chain);
+        }
+        *standing = chain;
+        Attempt::Again
+    }
+
+    /// Adds the pages of `frame` and of those behind it that are not in the plan.
+    fn find(
+        &mut self,
+        memory: &impl Memory,
+        layout: &Layout,
+        frame: Address,
+        calls: &mut Calls,
+    ) -> Result<(), ReadError> {
+        let bytes = layout.frame.bytes;
+        let mut next = frame;
+        for _ in 0..LINKS_MAX {
+            if next.is_null() || !calls.take(1) {
+                break;
+            }
+            let is_planned = self.spans.iter().any(|span| span.offset_of(next, bytes).is_some());
+            if !is_planned && self.spans.len() < SPANS_MAX {
+                self.spans.push(pages(next, bytes));
+            }
+
+            let read = match memory.read_span(Span { start: next, bytes }) {
+                Err(ReadError::Unmapped) => break,
+                read => read?,
+            };
+            next = address(&read, layout.frame.previous);
+        }
+        Ok(())
+    }
+
+    fn forget_unused(&mut self, walk: &Walk, layout: &Layout) {
+        let mut is_stack = true;
+        let holds =
+            |span: &Span, slot: &Address| span.offset_of(*slot, layout.frame.bytes).is_some();
+        self.spans.retain(|span| {
+            std::mem::take(&mut is_stack) || walk.slots.iter().any(|slot| holds(span, slot))
+        });
+    }
+}
+
+/// The stack from its start, or the part near its top, and what may be pushed meanwhile.
+fn window(stack: ThreadStack) -> Span {
+    let end = Address(stack.top.0.saturating_add(STACK_SLACK_BYTES as u64).min(stack.limit.0));
+    let Some(bytes) = end.since(stack.chunk) else { return Span { start: stack.chunk, bytes: 0 } };
+    let kept = bytes.min(STACK_BYTES_MAX);
+    Span { start: stack.chunk.plus(bytes - kept), bytes: kept }
+}
+
+/// The whole pages around a frame: where the frame is mapped, they are.
+fn pages(frame: Address, bytes: usize) -> Span {
+    const PAGE: u64 = 4_096;
+    let start = Address(frame.0 / PAGE * PAGE);
+    let end = frame.plus(bytes).0.div_ceil(PAGE).saturating_mul(PAGE);
+    Span { start, bytes: Address(end).since(start).unwrap_or(0) }
+}

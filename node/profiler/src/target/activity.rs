@@ -1,0 +1,151 @@
+//! What the threads of a process do, as the kernel sees them: running, waiting, or waiting for the
+//! GIL.
+//!
+//! `/proc/PID/task/TID/syscall` has the call in which a thread is blocked, and its arguments. A
+//! thread that waits for the global interpreter lock waits on a futex inside the lock.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use nix::libc::SYS_futex;
+
+use crate::limits::THREAD_FILES_MAX;
+use crate::memory::Address;
+use crate::order::ProcessId;
+use crate::output::{ThreadActivity, ThreadId};
+
+/// The threads of a process, with an open file each.
+#[derive(Debug)]
+pub struct KernelThreads {
+    pid: ProcessId,
+    /// By the number that the thread itself has, which differs from ours in a pid namespace.
+    known: HashMap<u64, KernelThread>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    pub id: ThreadId,
+    pub activity: ThreadActivity,
+}
+
+#[derive(Debug)]
+struct KernelThread {
+    id: ThreadId,
+    call: File,
+}
+
+impl KernelThreads {
+    pub fn new(pid: ProcessId) -> Self {
+        Self { pid, known: HashMap::new() }
+    }
+
+    /// What the thread does now; `None` when it has ended.
+    pub fn observe(&mut self, native_id: u64, gil: Address) -> Option<Observed> {
+        let kept = self.known.get(&native_id).and_then(|thread| thread.observe(gil));
+        if kept.is_some() {
+            return kept;
+        }
+
+        if self.known.len() >= THREAD_FILES_MAX {
+            self.known.clear();
+        }
+        let thread = KernelThread::open(self.pid, native_id)?;
+        let observed = thread.observe(gil);
+        self.known.insert(native_id, thread);
+        observed
+    }
+
+    /// The name that the kernel has of a thread; `None` when the thread has ended.
+    pub fn name(&self, id: ThreadId) -> Option<String> {
+        let name = fs::read(format!("/proc/{}/task/{}/comm", self.pid, id.0)).ok()?;
+        Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+    }
+}
+
+impl KernelThread {
+    fn open(pid: ProcessId, native_id: u64) -> Option<Self> {
+        let id = ThreadId(kernel_id(pid, native_id)?);
+        let call = File::open(format!("/proc/{pid}/task/{}/syscall", id.0)).ok()?;
+        Some(Self { id, call })
+    }
+
+    fn observe(&self, gil: Address) -> Option<Observed> {
+        // A call's number, six arguments, two addresses.
+        let mut bytes = [0; 256];
+        let length = self.call.read_at(&mut bytes, 0).ok()?;
+        let text = str::from_utf8(&bytes[..length]).ok()?;
+        Some(Observed { id: self.id, activity: activity(text, gil) })
+    }
+}
+
+/// The number that a thread has here: mostly the one that it has itself.
+fn kernel_id(pid: ProcessId, native_id: u64) -> Option<u64> {
+    let tasks = format!("/proc/{pid}/task");
+    let is_it = |id: u64| {
+        let status = fs::read_to_string(format!("{tasks}/{id}/status")).unwrap_or_default();
+        own_id(&status) == Some(native_id)
+    };
+    if is_it(native_id) {
+        return Some(native_id);
+    }
+
+    let others = fs::read_dir(&tasks).ok()?.filter_map(Result::ok);
+    let mut others = others.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    others.find(|id| is_it(*id))
+}
+
+/// The number in the innermost pid namespace.
+fn own_id(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+fn activity(call: &str, gil: Address) -> ThreadActivity {
+    /// What the lock takes in every version: two conditions, two mutexes and some numbers.
+    const GIL_BYTES: u64 = 256;
+    let mut fields = call.split_ascii_whitespace();
+    match fields.next() {
+        Some("running") => ThreadActivity::Running,
+        Some(number) if number.parse() == Ok(SYS_futex) => {
+            let argument = fields.next().and_then(|text| text.strip_prefix("0x"));
+            let futex = argument.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
+            let is_gil = !gil.is_null() && futex.wrapping_sub(gil.0) < GIL_BYTES;
+            if is_gil { ThreadActivity::Gil } else { ThreadActivity::Waiting }
+        }
+        _ => ThreadActivity::Waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_waits_for_the_lock_if_its_futex_lies_in_it() {
+        let call =
+            |address: u64| format!("{SYS_futex} {address:#x} 0x189 0x0 0x7f 0x0 0x0 0x1 0x2\n");
+        let table = [
+            ("running\n".to_owned(), ThreadActivity::Running),
+            (call(0x1000), ThreadActivity::Gil),
+            (call(0x10ff), ThreadActivity::Gil),
+            (call(0x1100), ThreadActivity::Waiting),
+            (call(0xfff), ThreadActivity::Waiting),
+            ("0 0x1000 0x0 0x0 0x0 0x0 0x0 0x1 0x2\n".to_owned(), ThreadActivity::Waiting),
+            ("-1 0x7ffd 0x7f12\n".to_owned(), ThreadActivity::Waiting),
+            (format!("{SYS_futex}\n"), ThreadActivity::Waiting),
+            (String::new(), ThreadActivity::Waiting),
+        ];
+        for (text, expected) in table {
+            assert_eq!(activity(&text, Address(0x1000)), expected, "{text}");
+        }
+        assert_eq!(activity(&call(16), Address(0)), ThreadActivity::Waiting);
+    }
+
+    #[test]
+    fn a_thread_has_the_number_of_its_own_namespace() {
+        assert_eq!(own_id("Name:\ta\nNSpid:\t120\t45\t3\nThreads:\t1\n"), Some(3));
+        assert_eq!(own_id("NSpid:\t120\n"), Some(120));
+        assert_eq!(own_id("Pid:\t120\n"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether a process is still the one that a capture started with.
+//!
+//! An open file of `/proc/PID` stays that of its process: once the number belongs to another one,
+//! it cannot be read. The addresses of the program's start and of its stack change when it executes
+//! another program. So a look *after* a sample shows that all of it was of this process and
+//! program.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::order::ProcessId;
+
+/// A process and the program that it executes.
+#[derive(Debug)]
+pub struct Pin {
+    stat: File,
+    image: Image,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Same,
+    Exited,
+    /// It executes another program.
+    Replaced,
+}
+
+/// What distinguishes a program's execution: fields 22, 26 and 28 of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Image {
+    start_time: u64,
+    start_code: u64,
+    start_stack: u64,
+}
+
+impl Pin {
+    /// # Errors
+    /// When there is no such process, or it has ended.
+    pub fn new(pid: ProcessId) -> io::Result<Self> {
+        let stat = File::open(format!("/proc/{pid}/stat"))?;
+        let image = image(&read(&stat)?).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { stat, image })
+    }
+
+    pub fn presence(&self) -> Presence {
+        match read(&self.stat).ok().as_deref().and_then(image) {
+            None => Presence::Exited,
+            Some(now) if now == self.image => Presence::Same,
+            Some(_) => Presence::Replaced,
+        }
+    }
+}
+
+fn read(stat: &File) -> io::Result<String> {
+    // 52 numbers and a name of 64 bytes.
+    let mut bytes = [0; 2_048];
+    let length = stat.read_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+/// `None` of a process that has ended, with or without its parent's notice.
+fn image(stat: &str) -> Option<Image> {
+    // The name may contain spaces and brackets; it ends at the last one.
+    let (_, after) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    let image = Image { start_time: field(22)?, start_code: field(26)?, start_stack: field(28)? };
+    let is_ended = matches!(*fields.first()?, "Z" | "X") || image.start_code == 0;
+    (!is_ended).then_some(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(name: &str, state: &str, start_code: u64) -> String {
+        let before: Vec<String> = (4..26).map(|n| n.to_string()).collect();
+        format!("7 ({name}) {state} {} {start_code} 27 28 29\n", before.join(" "))
+    }
+
+    #[test]
+    fn the_image_is_read_behind_any_name() {
+        let expected = Image { start_time: 22, start_code: 26, start_stack: 28 };
+        for name in ["python3", "a b", ") Z 0 0 (", ""] {
+            assert_eq!(image(&stat(name, "S", 26)), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_process_without_memory_has_no_image() {
+        for (state, start_code) in [("Z", 26), ("X", 26), ("R", 0)] {
+            assert_eq!(image(&stat("python3", state, start_code)), None, "{state}");
+        }
+        assert_eq!(image("7 (python3) S 1 2"), None);
+        assert_eq!(image(""), None);
+    }
+
+    #[test]
+    fn this_process_is_present_and_an_impossible_one_is_none() {
+        let own = ProcessId(i32::try_from(std::process::id()).unwrap());
+        assert_eq!(Pin::new(own).unwrap().presence(), Presence::Same);
+        assert!(Pin::new(ProcessId(i32::MAX)).is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! How a capture ends, and what is refused: processes that exit, change, or are no CPython.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use plimsoll_profiler::capture;
+use plimsoll_profiler::order::Order;
+use plimsoll_profiler::output::{Capture, End};
+use plimsoll_profiler::refusal::Refusal;
+use plimsoll_profiler::sampler::Cancel;
+use tempfile::TempDir;
+
+use crate::program::{Program, pythons, stacks};
+
+/// Starts a capture and lets the program do `act` once it has been read at least once.
+fn captured_while(act: &str) -> Vec<(End, Capture, Program)> {
+    let ends = pythons().into_iter().map(|python| {
+        let text =
+            format!("import os, sys, time\nprint('ready', flush=True)\ntime.sleep(0.3)\n{act}\n");
+        let program = Program::start(&python, &text);
+        let capture = program.try_capture(200, 30).expect("it runs");
+        (capture.facts.ended, capture, program)
+    });
+    ends.collect()
+}
+
+#[test]
+fn an_exit_ends_the_capture_and_keeps_what_was_read() {
+    for act in ["sys.exit()", "os._exit(3)", "os.kill(os.getpid(), 9)"] {
+        for (ended, capture, _program) in captured_while(act) {
+            assert_eq!(ended, End::Exited, "{act}");
+            assert!(!stacks(&capture).is_empty(), "{act}");
+            assert!(capture.facts.seconds < 20.0, "the order was for 30 s");
+        }
+    }
+}
+
+#[test]
+fn another_program_in_the_same_process_ends_the_capture() {
+    let same = "os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(1000)'])";
+    let other = "os.execv('/bin/sleep', ['sleep', '1000'])";
+    for act in [same, other] {
+        for (ended, capture, _program) in captured_while(act) {
+            assert_eq!(ended, End::Replaced, "{act}");
+            let files = capture.frames.iter().map(|frame| &*frame.file);
+            assert!(files.clone().all(|file| file != "<string>"), "of the second program: {act}");
+            assert!(files.count() > 0);
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_capture_returns_what_it_has() {
+    let python = pythons().pop_first().expect("there is one");
+    let program = Program::start(&python, "print('ready', flush=True)\nwhile True: pass\n");
+    let order = Order::new(program.pid(), 100, 600).unwrap();
+    let cancel = Cancel::default();
+    let canceller = cancel.clone();
+    let capture = thread::scope(|scope| {
+        let running = scope.spawn(|| capture(&order, &cancel));
+        canceller.cancel();
+        running.join().expect("it does not panic")
+    });
+    assert_eq!(capture.unwrap().facts.ended, End::Cancelled);
+}
+
+fn refusal(pid: u32) -> Refusal {
+    let order = Order::new(i32::try_from(pid).unwrap(), 100, 1).unwrap();
+    capture(&order, &Cancel::default()).expect_err("it cannot be captured")
+}
+
+#[test]
+fn a_program_that_is_no_python_is_named() {
+    let mut sleep = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+    let refusal = refusal(sleep.id());
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    assert!(matches!(refusal, Refusal::NotPython { .. }), "{refusal}");
+    assert!(refusal.to_string().contains("sleep"), "{refusal}");
+}
+
+#[test]
+fn an_unsupported_version_is_named_with_the_supported_ones() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("python3.10");
+    fs::copy("/bin/sleep", &path).unwrap();
+    let mut old = Command::new(&path).arg("1000").spawn().unwrap();
+    let refusal = refusal(old.id());
+    old.kill().unwrap();
+    old.wait().unwrap();
+    let text = refusal.to_string();
+    assert!(text.contains("CPython 3.10.0") && text.contains("3.11, 3.12 or 3.13"), "{text}");
+}
+
+#[test]
+fn a_process_that_ended_is_refused() {
+    let mut ended = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
+    let pid = ended.id();
+    ended.wait().unwrap();
+    let refusal = refusal(pid);
+    assert!(matches!(refusal, Refusal::NoProcess(_)), "{refusal}");
+}

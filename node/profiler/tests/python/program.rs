@@ -1,0 +1,153 @@
+//! Python programs that tests read: how they start, and what a capture of one shows.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use plimsoll_profiler::capture;
+use plimsoll_profiler::order::Order;
+use plimsoll_profiler::output::{Capture, Frame, StackSample, ThreadActivity, ThreadId};
+use plimsoll_profiler::refusal::Refusal;
+use plimsoll_profiler::sampler::Cancel;
+use tempfile::TempDir;
+
+/// An interpreter of a supported version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Python {
+    pub(crate) version: String,
+    pub(crate) path: PathBuf,
+}
+
+/// A running program; it ends with the value.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    /// What it printed up to the line `ready`.
+    pub(crate) printed: Vec<String>,
+    pub(crate) script: Script,
+}
+
+/// A program's file. Its lines may end in a mark: `# line: NAME`.
+pub(crate) struct Script {
+    pub(crate) path: PathBuf,
+    text: String,
+    _folder: TempDir,
+}
+
+/// One stack with its names.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedStack {
+    pub(crate) sample: StackSample,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) count: u64,
+}
+
+const NAMES: [&str; 5] = ["python3", "python3.11", "python3.12", "python3.13", "/usr/bin/python3"];
+const ABOUT: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.executable); \
+                     print(getattr(sys, '_is_gil_enabled', lambda: True)())";
+
+/// Every supported interpreter in the path, one of each file.
+pub(crate) fn pythons() -> BTreeSet<Python> {
+    let found: BTreeSet<Python> = NAMES.into_iter().filter_map(python).collect();
+    assert!(!found.is_empty(), "no CPython of a supported version: one of {NAMES:?} must be one");
+    found
+}
+
+fn python(name: &str) -> Option<Python> {
+    let output = Command::new(name).args(["-c", ABOUT]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let mut lines = text.lines();
+    let (version, path, has_gil) = (lines.next()?, lines.next()?, lines.next()?);
+    let minor: u32 = version.split('.').nth(1)?.parse().ok()?;
+    let path = Path::new(path).canonicalize().ok()?;
+    let is_supported = (11..=13).contains(&minor) && has_gil == "True";
+    is_supported.then(|| Python { version: version.to_owned(), path })
+}
+
+impl Script {
+    pub(crate) fn new(text: &str) -> Self {
+        let folder = TempDir::new().expect("there is room for a folder");
+        let path = folder.path().canonicalize().expect("it was made now").join("program.py");
+        std::fs::write(&path, text).expect("there is room for a file");
+        Self { path, text: text.to_owned(), _folder: folder }
+    }
+
+    /// The number of the line with this mark.
+    pub(crate) fn line(&self, name: &str) -> u32 {
+        let mark = format!("# line: {name}");
+        let at =
+            self.text.lines().position(|line| line.ends_with(&mark)).expect("the mark is there");
+        u32::try_from(at + 1).expect("programs are short")
+    }
+}
+
+impl Program {
+    /// Runs a program until it prints `ready`.
+    pub(crate) fn start(python: &Python, text: &str) -> Self {
+        Self::start_by(Command::new(&python.path), text)
+    }
+
+    pub(crate) fn start_by(mut command: Command, text: &str) -> Self {
+        let script = Script::new(text);
+        command.arg(&script.path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the interpreter starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let lines = output.lines().map(|line| line.expect("the program prints text"));
+        let printed: Vec<String> = lines.take_while(|line| line != "ready").collect();
+        Self { child, printed, script }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("Linux has fewer processes")
+    }
+
+    pub(crate) fn capture(&self, rate_hz: u32) -> Capture {
+        self.try_capture(rate_hz, 1).expect("the program can be read")
+    }
+
+    pub(crate) fn try_capture(&self, rate_hz: u32, seconds: u32) -> Result<Capture, Refusal> {
+        let order = Order::new(self.pid(), rate_hz, seconds).expect("within the bounds");
+        capture(&order, &Cancel::default())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// All stacks of a capture with their names; the counts must balance.
+pub(crate) fn stacks(capture: &Capture) -> Vec<NamedStack> {
+    let counted: u64 = capture.stacks.iter().map(|stack| stack.count).sum();
+    assert_eq!(counted, capture.facts.readings.whole);
+    let named = capture.stacks.iter().map(|counted| NamedStack {
+        sample: counted.stack.clone(),
+        frames: counted
+            .stack
+            .frames
+            .iter()
+            .map(|row| capture.frames[row.0 as usize].clone())
+            .collect(),
+        count: counted.count,
+    });
+    named.collect()
+}
+
+impl NamedStack {
+    pub(crate) fn functions(&self) -> Vec<&str> {
+        self.frames.iter().map(|frame| &*frame.function).collect()
+    }
+
+    /// Function and line of each frame of the script, root first.
+    pub(crate) fn of_script(&self, script: &Script) -> Vec<(&str, u32)> {
+        let path = script.path.to_str().expect("folders of tests are UTF-8");
+        let own = self.frames.iter().filter(|frame| &*frame.file == path);
+        own.map(|frame| (&*frame.function, frame.line)).collect()
+    }
+
+    pub(crate) fn is(&self, thread: ThreadId, activity: ThreadActivity) -> bool {
+        self.sample.thread == thread && self.sample.activity == activity
+    }
+}

@@ -1,0 +1,180 @@
+//! What a stack says: functions, files and lines of everything that Python can run.
+
+use std::collections::BTreeSet;
+
+use crate::program::{NamedStack, Program, pythons, stacks};
+
+/// The stack on which a program stands still once it got there.
+fn last_stack(program: &Program) -> NamedStack {
+    let capture = program.capture(100);
+    let stacks = stacks(&capture);
+    let most = stacks.first().expect("the most frequent one is first");
+    assert!(2 * most.count > capture.facts.ticks.taken, "{:?} {stacks:#?}", capture.facts);
+    most.clone()
+}
+
+const CALLS: &str = "
+import time
+
+def block():
+    time.sleep(1000)  # line: block
+
+def generator():
+    block()  # line: generator
+    yield 1
+
+def comprehension():
+    return [  # line: head
+        next(g) for g in [generator()]  # line: comprehension
+    ]
+
+call = lambda: comprehension()  # line: lambda
+
+class Sorted:
+    def key(self, _):
+        return call()  # line: key
+
+    def sort(self):
+        sorted([1], key=self.key)  # line: sort
+
+print('ready', flush=True)
+Sorted().sort()  # line: module
+";
+
+#[test]
+fn calls_by_python_and_by_c_have_exact_lines() {
+    for python in pythons() {
+        let program = Program::start(&python, CALLS);
+        let stack = last_stack(&program);
+        let line = |name| program.script.line(name);
+        let mut expected = vec![
+            ("<module>", line("module")),
+            ("Sorted.sort", line("sort")),
+            ("Sorted.key", line("key")),
+            ("<lambda>", line("lambda")),
+            ("comprehension", line("head")),
+            ("comprehension.<locals>.<listcomp>", line("comprehension")),
+            ("generator", line("generator")),
+            ("block", line("block")),
+        ];
+        // Comprehensions have no frame of their own since 3.12.
+        if !python.version.starts_with("3.11.") {
+            expected.remove(5);
+            expected[4].1 = line("comprehension");
+        }
+        assert_eq!(stack.of_script(&program.script), expected, "{python:?}");
+        assert_eq!(stack.frames.len(), expected.len());
+        let first_lines: Vec<u32> = stack.frames.iter().map(|frame| frame.first_line).collect();
+        assert_eq!((first_lines[0], first_lines[3]), (1, line("lambda")));
+    }
+}
+
+const COROUTINES: &str = "
+import asyncio, time
+
+async def inner():
+    time.sleep(1000)  # line: inner
+
+async def middle():
+    return await inner()  # line: middle
+
+async def stream():
+    yield await middle()  # line: stream
+
+async def main():
+    async for _ in stream():  # line: main
+        pass
+
+print('ready', flush=True)
+asyncio.run(main())
+";
+
+#[test]
+fn coroutines_show_who_awaits_them() {
+    for python in pythons() {
+        let program = Program::start(&python, COROUTINES);
+        let stack = last_stack(&program);
+        let own = stack.of_script(&program.script);
+        let names = ["main", "stream", "middle", "inner"];
+        let expected: Vec<_> = names.map(|name| (name, program.script.line(name))).into();
+        assert_eq!(own[1..], expected, "{python:?}");
+        assert!(stack.functions().contains(&"Handle._run"));
+    }
+}
+
+const NAMES: &str = r#"
+import time
+
+LONG = 'n' * 10_000
+made = {}
+SOURCE = '''
+def élan(f):
+    return f()
+def 名前(f):
+    return f()
+def 𐐀(f):
+    return f()
+def LONG(f):
+
+
+    return f()
+'''
+exec(compile(SOURCE.replace('LONG', LONG), '<made <up>;>', 'exec'), made)
+
+def marked(f):
+    return f()
+
+marked.__code__ = marked.__code__.replace(co_qualname='<b onclick="x()">&amp;;</b>\ud800')
+print('ready', flush=True)
+marked(lambda: made['élan'](lambda: made['名前'](lambda: made['𐐀'](
+    lambda: made[LONG](lambda: time.sleep(1000))))))
+"#;
+
+#[test]
+fn names_of_any_script_length_and_form_are_kept() {
+    for python in pythons() {
+        let stack = last_stack(&Program::start(&python, NAMES));
+        let long = format!("{}…", "n".repeat(1_024));
+        let expected = [
+            "<module>",
+            "<b onclick=\"x()\">&amp;;</b>\u{fffd}",
+            "<lambda>",
+            "élan",
+            "<lambda>.<locals>.<lambda>",
+            "名前",
+            "<lambda>.<locals>.<lambda>.<locals>.<lambda>",
+            "𐐀",
+        ];
+        assert_eq!(stack.functions()[..8], expected, "{python:?}");
+        let made = stack.frames.iter().find(|frame| *frame.function == *long).expect("it runs");
+        assert_eq!((&*made.file, made.first_line, made.line), ("<made <up>;>", 8, 11));
+    }
+}
+
+const RECURSION: &str = "
+import sys, time
+sys.setrecursionlimit(10_000)
+
+def dive(depth):
+    if depth:
+        return dive(depth - 1)  # line: dive
+    time.sleep(1000)  # line: bottom
+
+print('ready', flush=True)
+dive(2_000)
+";
+
+#[test]
+fn of_a_deep_recursion_the_leaf_most_frames_are_kept() {
+    for python in pythons() {
+        let program = Program::start(&python, RECURSION);
+        let stack = last_stack(&program);
+        assert!(stack.sample.is_truncated);
+        let own = stack.of_script(&program.script);
+        let (bottom, above) = own.split_last().expect("there are frames");
+        assert_eq!(*bottom, ("dive", program.script.line("bottom")), "{python:?}");
+        assert_eq!(above.len(), 255);
+        let lines: BTreeSet<_> = above.iter().collect();
+        assert_eq!(lines.into_iter().collect::<Vec<_>>(), [&("dive", program.script.line("dive"))]);
+    }
+}

@@ -1,0 +1,126 @@
+//! Threads: their numbers and names, what each of them does, and how often.
+
+use plimsoll_profiler::output::{ThreadActivity, ThreadId};
+
+use crate::program::{Program, pythons, stacks};
+
+const THREADS: &str = "
+import ctypes, threading, time
+
+def spin():
+    x = 0
+    while True:
+        x += 1  # line: spin
+
+def rest():
+    time.sleep(1000)  # line: rest
+
+def lock():
+    held = threading.Lock()
+    held.acquire()
+    held.acquire()  # line: lock
+
+def named(function):
+    ctypes.CDLL(None).prctl(15, function.__name__.encode())
+    print(function.__name__, threading.get_native_id(), flush=True)
+    started.release()
+    function()  # line: named
+
+started = threading.Semaphore(0)
+for function in [rest, lock, spin, spin]:
+    threading.Thread(target=named, args=[function], daemon=True).start()
+    started.acquire()
+print('main', threading.get_native_id(), flush=True)
+print('ready', flush=True)
+rest()
+";
+
+#[test]
+fn each_thread_has_its_number_name_stack_and_activity() {
+    for python in pythons() {
+        let program = Program::start(&python, THREADS);
+        let capture = program.capture(400);
+        let stacks = stacks(&capture);
+        let line = |name| program.script.line(name);
+        assert_eq!(program.printed.len(), 5);
+        assert_eq!(capture.threads.len(), 5);
+
+        for printed in &program.printed {
+            let (name, id) = printed.split_once(' ').expect("a name and a number");
+            let id = ThreadId(id.parse().expect("a number"));
+            let thread = capture.threads.iter().find(|thread| thread.id == id).expect("it is read");
+            let of_thread: Vec<_> =
+                stacks.iter().filter(|stack| stack.sample.thread == id).collect();
+            let count = |activity| -> u64 {
+                of_thread.iter().filter(|s| s.is(id, activity)).map(|s| s.count).sum()
+            };
+            let (running, gil) = (count(ThreadActivity::Running), count(ThreadActivity::Gil));
+            let waiting = count(ThreadActivity::Waiting);
+            let taken = capture.facts.ticks.taken;
+
+            if name == "spin" {
+                // Two threads share the lock. Of 100 samples and more, each has both at least five
+                // times even where other processes have most of the processors.
+                assert_eq!(thread.name, "spin");
+                assert_eq!(running + gil, taken, "{python:?} {waiting}");
+                assert!(running >= 5 && gil >= 5, "{running} {gil} of {taken}: {python:?}");
+                for stack in of_thread {
+                    let [.., caller, (function, at)] = stack.of_script(&program.script)[..] else {
+                        panic!("{stack:?}")
+                    };
+                    assert_eq!(caller, ("named", line("named")));
+                    assert!(function == "spin" && at.abs_diff(line("spin")) <= 1, "{at}");
+                }
+            } else {
+                let function = if name == "main" { "rest" } else { name };
+                assert_eq!((waiting, running + gil), (taken, 0), "{python:?} {name}");
+                assert_eq!(of_thread.len(), 1);
+                let last = of_thread[0].of_script(&program.script).pop();
+                assert_eq!(last, Some((function, line(function))));
+            }
+        }
+        let readings = capture.facts.readings;
+        assert_eq!((readings.torn, readings.whole), (0, 5 * capture.facts.ticks.taken));
+    }
+}
+
+const SHARES: &str = "
+def heavy():
+    for _ in range(60_000):
+        pass
+
+def light():
+    for _ in range(20_000):
+        pass
+
+print('ready', flush=True)
+while True:
+    heavy()
+    light()
+";
+
+#[test]
+fn functions_are_counted_in_proportion_to_their_time() {
+    for python in pythons() {
+        let capture = Program::start(&python, SHARES).capture(400);
+        let count = |function: &str| -> u64 {
+            let stacks = stacks(&capture);
+            let own = stacks.iter().filter(|stack| stack.functions().last() == Some(&function));
+            own.map(|stack| stack.count).sum()
+        };
+        let (heavy, light) = (count("heavy"), count("light"));
+        // Three quarters. Of 100 samples the share is within 0.60 and 0.90 with 3.4 deviations.
+        assert!(heavy + light >= 100, "{heavy} {light} {:?}", capture.facts);
+        let share = 100 * heavy / (heavy + light);
+        assert!((60..=90).contains(&share), "{heavy} {light} {python:?}");
+    }
+}
+
+#[test]
+fn every_tick_is_taken_or_missed() {
+    let python = pythons().pop_first().expect("there is one");
+    let capture = Program::start(&python, SHARES).capture(1_000);
+    let ticks = capture.facts.ticks;
+    assert_eq!(ticks.taken + ticks.missed, 1_000);
+    assert!(capture.facts.seconds >= 1.0);
+}
