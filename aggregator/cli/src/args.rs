@@ -12,6 +12,7 @@ use crate::ledger::LedgerArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::nats_config::NatsConfigArgs;
 use crate::nodes::NodesArgs;
+use crate::profile::ProfileArgs;
 use crate::query::QueryArgs;
 use crate::report::ReportArgs;
 use crate::run::RunArgs;
@@ -58,6 +59,8 @@ pub enum Command {
     Hlog(HlogArgs),
     /// Write a report of a run or a range: HTML, Markdown or JSON
     Report(ReportArgs),
+    /// Sample the stacks of a process on this machine; compare two profiles
+    Profile(ProfileArgs),
     /// Show the state of each node
     Nodes(NodesArgs),
     /// Show the ledger: where every sample is, by node
@@ -87,6 +90,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll query fetch --from 10:05       the same at any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, time over budget
+  plimsoll profile cpu --pid 4711         functions that a process spends its time in
   plimsoll nodes --presence silent        nodes that send no messages
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node

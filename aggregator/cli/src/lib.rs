@@ -5,8 +5,8 @@
 //! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
 //! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
 //! [`report`] writes what an aggregator has of a run or a range as a page. [`top`] shows a mesh
-//! live, [`doctor`] finds what is wrong with it, [`nats_config`] prints the broker's users,
-//! [`manual`] prints completions and manual pages.
+//! live, [`profile`] samples a process of this machine, [`doctor`] finds what is wrong with the mesh,
+//! [`nats_config`] prints the broker's users, [`manual`] prints completions and manual pages.
 
 pub mod alerts;
 pub mod args;
@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod manual;
 pub mod nats_config;
 pub mod nodes;
+pub mod profile;
 pub mod query;
 pub mod report;
 pub mod run;

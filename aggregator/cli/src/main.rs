@@ -12,6 +12,7 @@ use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::manual::{completions, man};
 use plimsoll_cli::nats_config::nats_config;
 use plimsoll_cli::nodes::nodes;
+use plimsoll_cli::profile::profile;
 use plimsoll_cli::query::query;
 use plimsoll_cli::report::report;
 use plimsoll_cli::run::run;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Report(args) => report(&args).await,
+            Command::Profile(args) => profile(args).await,
             Command::Nodes(args) => nodes(&args).await,
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod order;
 pub mod output;
 pub mod probe;
+pub mod profile;
 pub mod reader;
 pub mod refusal;
 pub mod sampler;
