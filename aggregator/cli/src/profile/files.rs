@@ -1,6 +1,6 @@
 //! Files of profiles: which form a name asks for, and how each is written and read.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ pub(super) fn read(path: &Path) -> Result<Profile> {
         let mut bytes = Vec::new();
         // A byte more than is accepted shows that there are more.
         let limit = ENCODED_BYTES_MAX as u64 + 1;
-        fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
         Ok(pprof::decode(&bytes)?)
     };
     read().with_context(|| path.display().to_string())
