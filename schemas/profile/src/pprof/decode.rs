@@ -8,7 +8,7 @@ use plimsoll_schemas::time::Wall;
 
 use super::fields::{DecodeError, Field, Fields};
 use super::messages::{Label, NODE, RANK, STATE, SampleMessage, THREAD};
-use super::tables::{Tables, message};
+use super::tables::{Tables, message, within};
 use crate::facts::CaptureFacts;
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX, FRAMES_MAX};
@@ -25,9 +25,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// # Errors
 /// When the file is malformed or too large.
 pub fn decode(bytes: &[u8]) -> Result<Profile, DecodeError> {
-    if bytes.len() > ENCODED_BYTES_MAX {
-        return Err(DecodeError::TooLarge { bytes: bytes.len() });
-    }
+    within("bytes", bytes.len(), ENCODED_BYTES_MAX)?;
     let inflated;
     let message = if bytes.starts_with(&GZIP) {
         inflated = inflate(bytes)?;
@@ -64,15 +62,14 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     // One byte more shows that there are more.
     let mut gzip = GzDecoder::new(bytes).take(DECODED_BYTES_MAX as u64 + 1);
     gzip.read_to_end(&mut message).map_err(|error| DecodeError::Gzip(error.to_string()))?;
-    if message.len() > DECODED_BYTES_MAX {
-        return Err(DecodeError::Inflated);
-    }
+    within("bytes once inflated", message.len(), DECODED_BYTES_MAX)?;
     Ok(message)
 }
 
 /// Which value of each sample is read: the one that the file prefers, or the last as in pprof.
 fn preferred(tables: &Tables<'_>) -> Result<usize, DecodeError> {
-    let last = tables.sample_types.len().checked_sub(1).ok_or(DecodeError::NoSampleType)?;
+    let last = tables.sample_types.len().checked_sub(1);
+    let last = last.ok_or_else(|| DecodeError::Malformed("no sample type".to_owned()))?;
     let wanted = tables.text(tables.default_sample_type)?;
     for (at, value_type) in tables.sample_types.iter().enumerate().rev() {
         // Of two that have the name, ours is the last.
@@ -89,15 +86,16 @@ fn add_sample(
     value_at: usize,
     bytes: &[u8],
 ) -> Result<(), DecodeError> {
-    let sample: SampleMessage = message("sample", bytes)?;
+    let sample: SampleMessage = message("a sample", bytes)?;
     let (values, types) = (sample.value.len(), tables.sample_types.len());
     if values != types {
-        return Err(DecodeError::Values { values, types });
+        let text = format!("a sample has {values} values of {types} sample types");
+        return Err(DecodeError::Malformed(text));
     }
     let value = sample.value[value_at];
     let value = u64::try_from(value).map_err(|_| DecodeError::Negative(value))?;
     if i64::try_from(profile.value() + value).is_err() {
-        return Err(DecodeError::Overflow);
+        return Err(DecodeError::Malformed("the sum of all values exceeds 2^63".to_owned()));
     }
 
     let mut frames = Vec::new();

@@ -3,86 +3,32 @@
 
 use thiserror::Error;
 
-use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX, MESSAGE_BYTES_MAX};
-
 /// Why bytes are no profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// More bytes than a file may have.
-    #[error("{bytes} bytes, more than {max} of a pprof file", max = ENCODED_BYTES_MAX)]
-    TooLarge {
-        /// The bytes.
-        bytes: usize,
-    },
-    /// Larger than any profile once it is inflated.
-    #[error("more than {max} bytes once inflated", max = DECODED_BYTES_MAX)]
-    Inflated,
-    /// Not gzip, or damaged.
-    #[error("gzip: {0}")]
-    Gzip(String),
-    /// Not Protocol Buffers, or not of this shape.
-    #[error("{0} is malformed")]
-    Malformed(&'static str),
-    /// One sample, location or function has too many bytes.
-    #[error("a {what} of {bytes} bytes, more than {max}", max = MESSAGE_BYTES_MAX)]
-    LargeMessage {
-        /// Which kind.
-        what: &'static str,
-        /// Its bytes.
-        bytes: usize,
-    },
-    /// A table has too many entries.
+    /// More than a file of a profile may have.
     #[error("more than {max} {what}")]
-    TooMany {
-        /// Of what.
+    TooLarge {
+        /// Of what: bytes, strings, samples.
         what: &'static str,
         /// The bound.
         max: usize,
     },
-    /// An index that the string table does not have.
-    #[error("text {index} is not in the string table of {len}")]
-    Text {
-        /// The index.
-        index: i64,
-        /// Entries of the table.
-        len: usize,
-    },
-    /// The string table is empty, or its first text is not.
-    #[error("the string table does not start with an empty text")]
-    FirstText,
-    /// An id that no entry has, or one that is 0.
-    #[error("no {what} has the id {id}")]
-    Missing {
-        /// Of what.
-        what: &'static str,
-        /// The id.
-        id: u64,
-    },
-    /// Two entries with one id.
-    #[error("two {what}s have the id {id}")]
-    Duplicate {
-        /// Of what.
-        what: &'static str,
-        /// The id.
-        id: u64,
-    },
-    /// No kind of value.
-    #[error("the file names no sample type")]
-    NoSampleType,
-    /// A sample whose values are not those of the sample types.
-    #[error("a sample with {values} values in a file of {types} sample types")]
-    Values {
-        /// Its values.
-        values: usize,
-        /// The sample types.
-        types: usize,
-    },
-    /// A value below zero, as in a file that is a difference itself.
+    /// Damaged gzip.
+    #[error("gzip: {0}")]
+    Gzip(String),
+    /// Not Protocol Buffers, or entries that do not belong together.
+    #[error("{0}")]
+    Malformed(String),
+    /// A value below zero.
     #[error("a sample has the value {0}: open a profile, not a difference of two")]
     Negative(i64),
-    /// The sum of all values is more than a profile can state.
-    #[error("the values of all samples exceed 2^63")]
-    Overflow,
+}
+
+impl DecodeError {
+    pub(super) fn malformed(what: &str) -> Self {
+        Self::Malformed(format!("{what} is malformed"))
+    }
 }
 
 /// A field of a message.
@@ -155,6 +101,6 @@ impl<'a> Iterator for Fields<'a> {
         if field.is_none() {
             self.rest = &[];
         }
-        Some(field.ok_or(DecodeError::Malformed("file")))
+        Some(field.ok_or_else(|| DecodeError::malformed("the file")))
     }
 }

@@ -46,7 +46,8 @@ impl<'a> Tables<'a> {
             tables.on_field(field?)?;
         }
         if tables.texts.first().is_none_or(|first| !first.is_empty()) {
-            return Err(DecodeError::FirstText);
+            let text = "the string table does not start with an empty text";
+            return Err(DecodeError::Malformed(text.to_owned()));
         }
         for location in std::mem::take(&mut tables.unresolved) {
             tables.resolve(&location)?;
@@ -57,7 +58,7 @@ impl<'a> Tables<'a> {
     fn on_field(&mut self, field: (u64, Field<'a>)) -> Result<(), DecodeError> {
         match field {
             (1, Field::Bytes(bytes)) => {
-                self.sample_types.push(message("sample type", bytes)?);
+                self.sample_types.push(message("a sample type", bytes)?);
                 within("sample types", self.sample_types.len(), SAMPLE_TYPES_MAX)
             }
             (2, Field::Bytes(_)) => {
@@ -65,13 +66,13 @@ impl<'a> Tables<'a> {
                 within("samples", self.samples, SAMPLES_MAX)
             }
             (4, Field::Bytes(bytes)) => {
-                let location: Location = message("location", bytes)?;
+                let location: Location = message("a location", bytes)?;
                 self.lines += location.line.len();
                 self.unresolved.push(location);
                 within("lines", self.lines, LINES_MAX)?;
                 within("locations", self.unresolved.len(), LOCATIONS_MAX)
             }
-            (5, Field::Bytes(bytes)) => self.on_function(message("function", bytes)?),
+            (5, Field::Bytes(bytes)) => self.on_function(message("a function", bytes)?),
             (6, Field::Bytes(text)) => {
                 self.texts.push(text);
                 within("strings", self.texts.len(), STRINGS_MAX)
@@ -88,19 +89,15 @@ impl<'a> Tables<'a> {
 
     fn on_function(&mut self, function: Function) -> Result<(), DecodeError> {
         let id = function.id;
-        if id == 0 {
-            return Err(DecodeError::Missing { what: "function", id });
-        }
-        if self.functions.insert(id, function).is_some() {
-            return Err(DecodeError::Duplicate { what: "function", id });
-        }
+        let known = self.functions.insert(id, function);
+        new_id("function", id, known.is_none())?;
         within("functions", self.functions.len(), LOCATIONS_MAX)
     }
 
     fn on_comments(&mut self, packed: &[u8]) -> Result<(), DecodeError> {
         let mut numbers = Fields::new(packed);
         while !numbers.is_empty() {
-            let index = numbers.number().ok_or(DecodeError::Malformed("comment"))?;
+            let index = numbers.number().ok_or_else(|| DecodeError::malformed("a comment"))?;
             self.on_number(13, index.cast_signed());
         }
         Ok(())
@@ -118,16 +115,11 @@ impl<'a> Tables<'a> {
     }
 
     fn resolve(&mut self, location: &Location) -> Result<(), DecodeError> {
-        let id = location.id;
-        if id == 0 {
-            return Err(DecodeError::Missing { what: "location", id });
-        }
         let mut frames = Vec::new();
         // One more than a stack keeps shows that it was longer.
         for line in location.line.iter().take(FRAMES_MAX + 1) {
             let id = line.function_id;
-            let missing = DecodeError::Missing { what: "function", id };
-            let function = *self.functions.get(&id).ok_or(missing)?;
+            let function = *self.functions.get(&id).ok_or_else(|| missing("function", id))?;
             let name = if function.name == 0 { function.system_name } else { function.name };
             let (function, file) = (self.name(name)?, self.name(function.filename)?);
             let line = u32::try_from(line.line.max(0)).unwrap_or(u32::MAX);
@@ -136,22 +128,22 @@ impl<'a> Tables<'a> {
         if frames.is_empty() {
             frames.push(Frame::marker(&format!("0x{:x}", location.address)));
         }
-        match self.locations.insert(id, frames) {
-            Some(_) => Err(DecodeError::Duplicate { what: "location", id }),
-            None => Ok(()),
-        }
+        let known = self.locations.insert(location.id, frames);
+        new_id("location", location.id, known.is_none())
     }
 
     /// Leaf first.
     pub(super) fn location(&self, id: u64) -> Result<&[Arc<Frame>], DecodeError> {
-        let missing = DecodeError::Missing { what: "location", id };
-        self.locations.get(&id).map(Vec::as_slice).ok_or(missing)
+        self.locations.get(&id).map(Vec::as_slice).ok_or_else(|| missing("location", id))
     }
 
     /// The start of a text, as far as it can matter.
     pub(super) fn text(&self, index: i64) -> Result<String, DecodeError> {
         let text = usize::try_from(index).ok().and_then(|at| self.texts.get(at));
-        let text = text.ok_or(DecodeError::Text { index, len: self.texts.len() })?;
+        let text = text.ok_or_else(|| {
+            let len = self.texts.len();
+            DecodeError::Malformed(format!("text {index} is not in the string table of {len}"))
+        })?;
         Ok(String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)]).into_owned())
     }
 
@@ -167,16 +159,23 @@ impl<'a> Tables<'a> {
 }
 
 /// One entry of a file.
-pub(super) fn message<M: Message + Default>(
-    what: &'static str,
-    bytes: &[u8],
-) -> Result<M, DecodeError> {
-    if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(DecodeError::LargeMessage { what, bytes: bytes.len() });
-    }
-    M::decode(bytes).map_err(|_| DecodeError::Malformed(what))
+pub(super) fn message<M: Message + Default>(what: &str, bytes: &[u8]) -> Result<M, DecodeError> {
+    within("bytes of one entry", bytes.len(), MESSAGE_BYTES_MAX)?;
+    M::decode(bytes).map_err(|_| DecodeError::malformed(what))
 }
 
-fn within(what: &'static str, n: usize, max: usize) -> Result<(), DecodeError> {
-    if n > max { Err(DecodeError::TooMany { what, max }) } else { Ok(()) }
+pub(super) fn within(what: &'static str, n: usize, max: usize) -> Result<(), DecodeError> {
+    if n > max { Err(DecodeError::TooLarge { what, max }) } else { Ok(()) }
+}
+
+fn missing(what: &str, id: u64) -> DecodeError {
+    DecodeError::Malformed(format!("no {what} has the id {id}"))
+}
+
+fn new_id(what: &str, id: u64, is_new: bool) -> Result<(), DecodeError> {
+    match id {
+        0 => Err(DecodeError::Malformed(format!("a {what} has the id 0"))),
+        _ if is_new => Ok(()),
+        _ => Err(DecodeError::Malformed(format!("two {what}s have the id {id}"))),
+    }
 }

@@ -52,6 +52,7 @@ fn functions_have_their_place_and_their_figures() {
                 <rect x=\"10.00\" y=\"96\" width=\"885.00\" height=\"16\" fill=\"hsl(49,83%,70%)\">\
                 </rect><text x=\"13.00\" y=\"108\">load (a.py:5)</text>";
     assert!(svg.contains(load), "{svg}");
+    assert!(svg.contains("<rect x=\"895.00\" y=\"96\" width=\"295.00\""), "{svg}");
     let texts = read(&svg);
     for text in ["node-7", "wall: 400 ms", "main (a.py:3)\n400 ms (100 %), self 0 s"] {
         assert!(texts.iter().any(|found| found == text), "{text}");

@@ -10,8 +10,8 @@ use prost::Message;
 use super::foreign::file;
 use super::{SMALL, SMALL_GZIP};
 use crate::limits::{
-    DECODED_BYTES_MAX, ENCODED_BYTES_MAX, FRAMES_MAX, LINES_MAX, NAME_BYTES_MAX, SAMPLES_MAX,
-    STRINGS_MAX,
+    DECODED_BYTES_MAX, ENCODED_BYTES_MAX, FRAMES_MAX, LINES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
+    SAMPLES_MAX, STRINGS_MAX,
 };
 use crate::pprof::messages::{
     Function, Label, Line, Location, ProfileMessage, SampleMessage, ValueTypeMessage,
@@ -34,38 +34,44 @@ fn changed(change: impl Fn(&mut ProfileMessage)) -> Result<(), DecodeError> {
 #[test]
 fn references_to_nothing_are_refused() {
     type Change = fn(&mut ProfileMessage);
-    let text = |index| DecodeError::Text { index, len: 14 };
-    let missing = |what, id| DecodeError::Missing { what, id };
-    let duplicate = |what, id| DecodeError::Duplicate { what, id };
-    let table: [(Change, DecodeError); 19] = [
-        (|f| f.sample_type.clear(), DecodeError::NoSampleType),
-        (|f| f.string_table.clear(), DecodeError::FirstText),
-        (|f| f.string_table[0] = "x".to_owned(), DecodeError::FirstText),
-        (|f| f.sample_type[1].unit = 14, text(14)),
-        (|f| f.sample_type[1].kind = -1, text(-1)),
-        (|f| f.default_sample_type = i64::MAX, text(i64::MAX)),
-        (|f| f.comment = vec![1, i64::MIN], text(i64::MIN)),
-        (|f| f.function[0].filename = 99, text(99)),
-        (|f| f.sample[0].label[0].key = 99, text(99)),
-        (|f| f.sample[0].label[1].str = 99, text(99)),
-        (|f| f.function[0].id = 0, missing("function", 0)),
-        (|f| f.function[0].id = 500, duplicate("function", 500)),
-        (|f| f.location[0].line[0].function_id = 3, missing("function", 3)),
-        (|f| f.location[0].id = 0, missing("location", 0)),
-        (|f| f.location[0].id = 12, duplicate("location", 12)),
-        (|f| f.sample[1].location_id[1] = u64::MAX, missing("location", u64::MAX)),
-        (|f| f.sample[1].value.truncate(1), DecodeError::Values { values: 1, types: 2 }),
-        (|f| f.sample[1].value[1] = -4, DecodeError::Negative(-4)),
-        (|f| (0..2).for_each(|at| f.sample[at].value[1] = i64::MAX), DecodeError::Overflow),
+    let table: [(Change, &str); 18] = [
+        (|f| f.sample_type.clear(), "no sample type"),
+        (|f| f.string_table.clear(), "the string table does not start with an empty text"),
+        (
+            |f| f.string_table[0] = "x".to_owned(),
+            "the string table does not start with an empty text",
+        ),
+        (|f| f.sample_type[1].unit = 14, "text 14 is not in the string table of 14"),
+        (|f| f.sample_type[1].kind = -1, "text -1 is not in the string table of 14"),
+        (
+            |f| f.default_sample_type = 1 << 40,
+            "text 1099511627776 is not in the string table of 14",
+        ),
+        (|f| f.comment = vec![1, -9], "text -9 is not in the string table of 14"),
+        (|f| f.function[0].filename = 99, "text 99 is not in the string table of 14"),
+        (|f| f.sample[0].label[0].key = 99, "text 99 is not in the string table of 14"),
+        (|f| f.sample[0].label[1].str = 99, "text 99 is not in the string table of 14"),
+        (|f| f.function[0].id = 0, "a function has the id 0"),
+        (|f| f.function[0].id = 500, "two functions have the id 500"),
+        (|f| f.location[0].line[0].function_id = 3, "no function has the id 3"),
+        (|f| f.location[0].id = 0, "a location has the id 0"),
+        (|f| f.location[0].id = 12, "two locations have the id 12"),
+        (|f| f.sample[1].location_id[1] = 5, "no location has the id 5"),
+        (|f| f.sample[1].value.truncate(1), "a sample has 1 values of 2 sample types"),
+        (
+            |f| (0..2).for_each(|at| f.sample[at].value[1] = i64::MAX),
+            "the sum of all values exceeds 2^63",
+        ),
     ];
-    for (change, error) in table {
-        assert_eq!(changed(change), Err(error));
+    for (change, text) in table {
+        assert_eq!(changed(change), Err(DecodeError::Malformed(text.to_owned())));
     }
+    assert_eq!(changed(|f| f.sample[1].value[1] = -4), Err(DecodeError::Negative(-4)));
 }
 
 #[test]
 fn tables_without_an_end_are_refused() {
-    let too_many = |what, max| DecodeError::TooMany { what, max };
+    let too_many = |what, max| DecodeError::TooLarge { what, max };
     let field = |key: u8, times: usize| [key, 0].repeat(times);
     let table = [
         (field(0x32, STRINGS_MAX + 1), too_many("strings", STRINGS_MAX)),
@@ -87,7 +93,7 @@ fn tables_without_an_end_are_refused() {
     assert_eq!(decode(&inlined.encode_to_vec()), Err(too_many("lines", LINES_MAX)));
 
     let deep = SampleMessage { location_id: vec![12; 70_000], ..SampleMessage::default() };
-    let error = DecodeError::LargeMessage { what: "sample", bytes: 70_004 };
+    let error = too_many("bytes of one entry", MESSAGE_BYTES_MAX);
     assert_eq!(changed(|f| f.sample[0] = deep.clone()), Err(error));
 }
 
@@ -95,9 +101,9 @@ fn tables_without_an_end_are_refused() {
 fn bombs_and_lengths_that_lie_are_refused() {
     let bomb = gzip(&vec![0x32; DECODED_BYTES_MAX + 1]);
     assert!(bomb.len() < 100_000);
-    assert_eq!(decode(&bomb), Err(DecodeError::Inflated));
-    let large = vec![0x1f; ENCODED_BYTES_MAX + 1];
-    assert_eq!(decode(&large), Err(DecodeError::TooLarge { bytes: large.len() }));
+    let text = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
+    assert_eq!(text(&bomb), "more than 33554432 bytes once inflated");
+    assert_eq!(text(&vec![0x1f; ENCODED_BYTES_MAX + 1]), "more than 8388608 bytes");
 
     let malformed = [
         &b"\x32\x80\x94\xeb\xdc\x03text"[..], // A text of 1,000,000,000 bytes.
@@ -108,10 +114,10 @@ fn bombs_and_lengths_that_lie_are_refused() {
         b"\x08",
     ];
     for bytes in malformed {
-        assert_eq!(decode(bytes), Err(DecodeError::Malformed("file")), "{bytes:?}");
+        assert_eq!(text(bytes), "the file is malformed", "{bytes:?}");
     }
-    assert_eq!(decode(b"\x6a\x01\x80"), Err(DecodeError::Malformed("comment")));
-    assert_eq!(decode(b"\x22\x01\x08"), Err(DecodeError::Malformed("location")));
+    assert_eq!(text(b"\x6a\x01\x80"), "a comment is malformed");
+    assert_eq!(text(b"\x22\x01\x08"), "a location is malformed");
     assert!(matches!(decode(&SMALL_GZIP[..99]), Err(DecodeError::Gzip(_))));
 }
 
@@ -121,6 +127,8 @@ fn what_is_too_long_to_keep_is_cut() {
     long.string_table[8] = "é".repeat(1_000_000);
     long.string_table[10] = "x".repeat(NAME_BYTES_MAX + 1);
     long.location[0].line = vec![Line { function_id: 2, line: i64::MAX }; 1_000];
+    // Without the other location it is as deep.
+    long.sample[1].location_id = vec![77];
     let profile = decode(&long.encode_to_vec()).unwrap();
     let deepest = profile.samples().last().unwrap().stack;
     assert!(deepest.is_truncated());
