@@ -122,8 +122,8 @@ impl Profile {
             return truncated;
         }
         let is_new = |frame: &&Arc<Frame>| !self.frames.contains(*frame);
-        let new = key.stack.frames().iter().filter(is_new).count();
-        if self.frames.len() + new > FRAME_TABLE_MAX {
+        let new: BTreeSet<_> = key.stack.frames().iter().filter(is_new).collect();
+        if self.frames.len() + new.len() > FRAME_TABLE_MAX {
             return truncated;
         }
 
@@ -279,8 +279,13 @@ mod tests {
             let frames = (0..100).map(|line| Frame::new("f", "a.py", 100 * n + line));
             profile.add(Stack::new(frames.collect()), SampleLabels::default(), 1);
         }
-        assert_eq!(profile.frames.len(), FRAME_TABLE_MAX / 100 * 100);
+        assert_eq!(profile.frames.len(), 16_300);
         assert_eq!((profile.value(), profile.truncated()), (173, 10));
+
+        // 84 frames still find room: a recursion has one.
+        let repeated = vec![Frame::new("g", "a.py", 1); 90];
+        profile.add(Stack::new(repeated), SampleLabels::default(), 1);
+        assert_eq!((profile.value(), profile.truncated()), (174, 10));
     }
 
     #[test]
