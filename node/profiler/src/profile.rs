@@ -148,14 +148,11 @@ mod tests {
             facts,
             threads: vec![Thread { id: ThreadId(7), name: "worker".to_owned() }],
             frames: vec![
-                frame("<module>", "/home/ann/train/main.py", 3),
+                frame("<module>", "/data/ann/train/main.py", 3),
                 frame("augment", "data.py", 41),
             ],
             stacks: vec![
-                CountedStack {
-                    stack: stack(7, ThreadActivity::Running, &[0, 1], false),
-                    count: 6,
-                },
+                CountedStack { stack: stack(7, ThreadActivity::Running, &[0, 1], false), count: 6 },
                 CountedStack { stack: stack(7, ThreadActivity::Gil, &[0], false), count: 3 },
                 CountedStack { stack: stack(8, ThreadActivity::Waiting, &[1], true), count: 1 },
             ],
@@ -198,7 +195,7 @@ mod tests {
     #[test]
     fn a_path_is_cut_to_its_last_two_parts_unless_all_is_wanted() {
         for (path, short) in [
-            ("/home/ann/train/main.py", "train/main.py"),
+            ("/data/ann/train/main.py", "train/main.py"),
             ("train/main.py", "train/main.py"),
             ("/main.py", "/main.py"),
             ("main.py", "main.py"),

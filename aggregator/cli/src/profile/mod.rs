@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use plimsoll_profile::{ThreadState, flame, subtract};
+use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::output::Capture;
 use plimsoll_profiler::profile::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
-use plimsoll_profiler::capture;
 use plimsoll_runtime::exit::{Exit, fail};
 use plimsoll_runtime::stdout::print_line;
 
