@@ -21,6 +21,8 @@ const IMPURE: [&str; 14] = [
     "axum",
     "plimsoll_clock",
 ];
+/// Crates that are a core as a whole.
+const CORE_CRATES: [&str; 1] = ["aggregator/blame/src/"];
 /// Modules that are impure, by the path that leads to them.
 const IMPURE_MODULES: [(&str, &[&str]); 1] =
     [("std::", &["fs", "net", "env", "process", "thread"])];
@@ -31,7 +33,8 @@ const DRIVEN: [(&str, &str); 2] =
 
 /// Cores take `now` and an event and return effects; nothing else gets in.
 pub(crate) fn impure_core(path: &str, text: &str) -> Vec<Violation> {
-    let is_core = path.contains("/src/core/") || path.ends_with("/src/core.rs");
+    let is_core_crate = CORE_CRATES.iter().any(|source| path.starts_with(source));
+    let is_core = path.contains("/src/core/") || path.ends_with("/src/core.rs") || is_core_crate;
     if !is_core || !path.ends_with(".rs") {
         return Vec::new();
     }
@@ -108,6 +111,7 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(lines(impure_core, "node/src/core/outbox/mod.rs", text), expected, "{text}");
+            assert_eq!(lines(impure_core, "aggregator/blame/src/a.rs", text), expected, "{text}");
             assert_eq!(lines(impure_core, "node/src/io/disk.rs", text), NOWHERE, "{text}");
         }
     }
