@@ -6,7 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 const PLIMSOLL: &str = env!("CARGO_BIN_EXE_plimsoll");
 
-/// Computes in `augment` for a share of each step in tenths, else in `forward`.
+/// Each step computes next to nothing in `forward` and waits; a slow one spends half of its time in
+/// `augment`, which a healthy one never calls.
 const PROGRAM: &str = "
 import sys, time
 
@@ -14,19 +15,18 @@ def augment(end):
     while time.perf_counter() < end:
         pass
 
-def forward(end):
-    while time.perf_counter() < end:
-        pass
+def forward():
+    return sum(range(100))
 
-def main(tenths):
+def main(is_slow):
     print('ready', flush=True)
-    start = time.perf_counter()
     while True:
-        augment(start + 0.001 * tenths)
-        forward(start + 0.01)
-        start = max(start + 0.01, time.perf_counter() - 0.01)
+        forward()
+        if is_slow:
+            augment(time.perf_counter() + 0.01)
+        time.sleep(0.01)
 
-main(int(sys.argv[1]))
+main(sys.argv[1] == 'slow')
 ";
 
 /// A job that ends with the value.
@@ -34,7 +34,7 @@ struct Job(Child);
 
 impl Job {
     /// `None` without an interpreter of a version that can be read.
-    fn start(script: &Path, tenths: &str) -> Option<Self> {
+    fn start(script: &Path, speed: &str) -> Option<Self> {
         let about = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))";
         let is_supported = |python: &&&str| {
             let asked = Command::new(python).args(["-c", about]).stderr(Stdio::null()).status();
@@ -47,7 +47,7 @@ impl Job {
 
         std::fs::write(script, PROGRAM).unwrap();
         let mut command = Command::new(python);
-        let mut child = command.arg(script).arg(tenths).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.arg(script).arg(speed).stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         assert_eq!(ready, "ready\n");
@@ -80,8 +80,8 @@ fn a_slow_process_differs_from_its_peer_by_the_planted_function() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let script = folder.path().join("train.py");
-    let Some(slow) = Job::start(&script, "8") else { return };
-    let Some(healthy) = Job::start(&script, "2") else { return };
+    let Some(slow) = Job::start(&script, "slow") else { return };
+    let Some(healthy) = Job::start(&script, "healthy") else { return };
 
     let (culprit, peer) = (at("slow.pb.gz"), at("healthy.pb.gz"));
     for (job, file) in [(&slow, &culprit), (&healthy, &peer)] {
@@ -103,7 +103,7 @@ fn a_slow_process_differs_from_its_peer_by_the_planted_function() {
 #[test]
 fn a_capture_is_a_table_or_a_file_of_each_form() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(job) = Job::start(&folder.path().join("train.py"), "5") else { return };
+    let Some(job) = Job::start(&folder.path().join("train.py"), "slow") else { return };
     let pid = job.pid();
 
     let table = stdout(&plimsoll(&["cpu", "--pid", &pid, "--seconds", "1"]));
