@@ -73,10 +73,18 @@ fn delays(svg: &mut String, rows: &[Row]) {
             "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" stroke-dasharray=\"{dashes}\"/>"
         );
         let at = (LEFT.0 + 175.0, 190.0 + 14.0 * place as f64);
-        line(svg, (at.0, at.1 - 3.0), (at.0 + 14.0, at.1 - 3.0), colour);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"195\" height=\"14\" fill=\"white\"/>\
+             <path d=\"M{:.1} {:.1}h16\" stroke=\"{colour}\" stroke-dasharray=\"{dashes}\"/>",
+            at.0 - 4.0,
+            at.1 - 10.0,
+            at.0,
+            at.1 - 3.0,
+        );
         let short = label.trim_start_matches("waits least, ");
         let of = contender.split([':', ',']).next().unwrap_or(contender);
-        text(svg, (at.0 + 18.0, at.1), &format!("{of}: {short}"));
+        text(svg, (at.0 + 20.0, at.1), &format!("{of}: {short}"));
     }
 }
 

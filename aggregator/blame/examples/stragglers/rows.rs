@@ -43,7 +43,7 @@ impl Row {
                 format!("calm\t{hours}\t{names}\t{}", list(passed))
             }
             Figures::Slow(Delays { seconds, wrong, explained, covered }) => {
-                format!("slow\t{wrong}\t{explained}\t{covered}\t{}", list(seconds))
+                format!("slow\t{wrong}\t{explained}\t{covered}\t{}", counted(seconds))
             }
         };
         format!("{seed}\t{label}\t{contender}\t{figures}")
@@ -64,7 +64,7 @@ impl Row {
                 wrong: next()?.parse().ok()?,
                 explained: next()?.parse().ok()?,
                 covered: next()?.parse().ok()?,
-                seconds: numbers(next()?)?,
+                seconds: expanded(next()?)?,
             }),
         };
         Some(Self { seed, label, contender, figures })
@@ -73,6 +73,22 @@ impl Row {
 
 fn list(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Sorted numbers as `number*count`.
+fn counted(numbers: &[u64]) -> String {
+    let runs = numbers.chunk_by(|one, next| one == next);
+    runs.map(|run| format!("{}*{}", run[0], run.len())).collect::<Vec<_>>().join(",")
+}
+
+fn expanded(text: &str) -> Option<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for run in text.split(',') {
+        let (number, count) = run.split_once('*')?;
+        let number: u64 = number.parse().ok()?;
+        numbers.extend(std::iter::repeat_n(number, count.parse().ok()?));
+    }
+    Some(numbers)
 }
 
 fn numbers(text: &str) -> Option<Vec<u64>> {

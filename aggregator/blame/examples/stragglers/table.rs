@@ -12,6 +12,9 @@ pub(crate) fn tables(rows: &[Row]) -> String {
          |---|---|---|---|---|---|\n",
     );
     for (label, contender, calm) in calm(rows) {
+        if is_apart(&label, &contender) {
+            continue;
+        }
         let weeks = calm.hours / WEEK_HOURS;
         let passed: Vec<String> =
             calm.passed.iter().skip(1).map(|passed| rounded(*passed as f64 / weeks)).collect();
@@ -27,6 +30,9 @@ pub(crate) fn tables(rows: &[Row]) -> String {
     text += "\n| 20 % slower | rule | culprits | named within 30 s | median s | p95 s | never | others named | class found | interval holds the excess |\n\
              |---|---|---|---|---|---|---|---|---|---|\n";
     for (label, contender, delays) in slow(rows) {
+        if is_apart(label, contender) {
+            continue;
+        }
         let Delays { seconds, wrong, explained, covered } = &delays;
         let of_named = |count: &u64| {
             let named = seconds.len() as u64 - never(&delays);
@@ -45,6 +51,11 @@ pub(crate) fn tables(rows: &[Row]) -> String {
         );
     }
     text
+}
+
+/// Whether a rule of waiting is beside operations that wait for none.
+fn is_apart(label: &str, contender: &str) -> bool {
+    label.starts_with("slowest") && contender.starts_with("TraceML")
 }
 
 /// Names without a culprit, where cases of one label are one.
