@@ -109,7 +109,7 @@ impl Member {
         Some(Block { level, before })
     }
 
-    /// What is known of so many bins before the one of this number, newest first.
+    /// What is known of the last bins before the one of this number, newest first.
     fn last(&self, number: u64, skip: usize, bins: usize) -> impl Iterator<Item = &Observed> {
         let numbers = (skip..skip + bins).filter_map(move |back| number.checked_sub(back as u64));
         numbers.filter_map(|number| self.bins.at(number).as_ref())

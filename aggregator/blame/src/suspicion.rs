@@ -91,7 +91,7 @@ impl Suspicion {
     }
 
     /// Counts a bin of a name; whether its excess has been over for long enough. The function is
-    /// the standard error of a mean over so many bins.
+    /// the standard error of a mean over this number of bins.
     pub(crate) fn has_ended(&mut self, error: impl Fn(f64) -> f64) -> bool {
         let Self::Named(name) = self else { return false };
         let is_over = name.is_over(error(name.tally.bins));

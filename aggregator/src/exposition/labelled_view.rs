@@ -115,7 +115,7 @@ fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
     }
 
     // To Prometheus an empty label is an absent one; left
-    // out only here, after keys have been told apart.
+    // out only here, after keys are known to differ.
     let present = groups.iter().filter(|(_, value)| !value.is_empty());
     let groups = present.map(|(key, value)| (key.as_str(), *value));
     writer.labels(own.into_iter().chain(groups))

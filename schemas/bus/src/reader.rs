@@ -167,7 +167,7 @@ impl StreamReader {
             | ApiError::Silent,
         ) = interruption
         {
-            // A reader creates nothing itself: whoever follows the connection looks again after a
+            // A reader creates nothing itself: the follower of the connection reads again after a
             // rest, in which an operator may make a stream of their own (S26).
             self.missing.notify_one();
         }

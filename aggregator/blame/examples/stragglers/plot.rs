@@ -39,7 +39,7 @@ pub(crate) fn plot(rows: &[Row]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
-    text(&mut svg, (LEFT.0, 20.0), "Culprits (+20 %) named within so many seconds");
+    text(&mut svg, (LEFT.0, 20.0), "Culprits (+20 %) by seconds until named");
     text(&mut svg, (470.0, 20.0), "False names a week (bars to the left end: none seen)");
     delays(&mut svg, rows);
     false_names(&mut svg, rows);

@@ -113,7 +113,7 @@ pub fn read(mut source: impl BufRead, unit: Option<Unit>) -> Result<Log, LogErro
 /// Reads the next line with its end; false after the last one.
 fn next(source: &mut impl BufRead, bytes: &mut Vec<u8>, line: usize) -> Result<bool, LineError> {
     bytes.clear();
-    // One byte more than is permitted tells a line that is too long from one that ends there.
+    // One byte more than is permitted separates a line that is too long from one at the limit.
     source.take(LINE_BYTES_MAX + 1).read_until(b'\n', bytes)?;
 
     if bytes.is_empty() {

@@ -30,7 +30,7 @@ mod group {
     pub(super) const TEXT: usize = 67;
 }
 
-/// What the record says about itself.
+/// The header of the record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Head {
     pub version: Version,

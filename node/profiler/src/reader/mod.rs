@@ -173,7 +173,7 @@ impl<M: Memory> Reader<M> {
         self.codes.check(&self.memory, &self.layout, &codes, now)
     }
 
-    /// The named frames of a chain; `None` when a frame is not what its code object says.
+    /// The named frames of a chain; `None` when a frame contradicts its code object.
     fn name(
         &mut self,
         DatedChain { chain, at }: &DatedChain,

@@ -4,7 +4,7 @@
 //! frames, twice. The first copy shows which frames are live: a frame that runs has no saved stack
 //! pointer, one that waits for a function it called has saved it, and what a call left behind has
 //! saved it too. So a frame that runs proves itself and its callers, and what lies above it is no
-//! more; the current frame only says where to start. The second copy shows which callers stood
+//! more; the current frame is only where to start. The second copy shows which callers stood
 //! still: of others the line is not known, since one copy takes as long as a short function does.
 //!
 //! DESIGN N90.
@@ -69,7 +69,7 @@ impl Calls {
         Self(CALLS_PER_SAMPLE_MAX)
     }
 
-    /// Whether so many are left; they are taken.
+    /// Takes this number if as many are left.
     pub(super) fn take(&mut self, calls: usize) -> bool {
         let left = self.0.checked_sub(calls);
         self.0 = left.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a program's file says about where CPython keeps its state.
+//! What a program's file states about where CPython keeps its state.
 
 use std::fs::File;
 

@@ -16,11 +16,11 @@ use tempfile::TempDir;
 
 use crate::program::{Program, pythons, stacks};
 
-/// Starts a capture and lets the program do `act` once it has been read at least once.
+/// Starts a capture and lets the program do `act` a while later: the margin is for a busy machine.
 fn captured_while(act: &str) -> Vec<(End, Capture, Program)> {
     let ends = pythons().into_iter().map(|python| {
         let text =
-            format!("import os, sys, time\nprint('ready', flush=True)\ntime.sleep(0.3)\n{act}\n");
+            format!("import os, sys, time\nprint('ready', flush=True)\ntime.sleep(1.5)\n{act}\n");
         let program = Program::start(&python, &text);
         let capture = program.try_capture(200, 30).expect("it runs");
         (capture.facts.ended, capture, program)

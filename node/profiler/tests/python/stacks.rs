@@ -1,4 +1,4 @@
-//! What a stack says: functions, files and lines of everything that Python can run.
+//! What a stack shows: functions, files and lines of everything that Python can run.
 
 use std::collections::BTreeSet;
 

@@ -196,7 +196,7 @@ impl InFlight {
 
     /// Messages whose acknowledgement is overdue, the oldest first.
     pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
-        // The set is in the order of deadlines; whoever sends again wants the order of the seals.
+        // The set is in the order of deadlines; messages go again in the order of seals.
         let mut overdue = until(&self.index.in_flight, now);
         overdue.sort_unstable();
         overdue
