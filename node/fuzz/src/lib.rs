@@ -1,14 +1,14 @@
 //! What must hold whatever bytes come from outside: each function takes any bytes and panics
 //! where one of these rules is broken.
 //!
-//! `fuzz-dogstatsd`, `fuzz-frames`, `fuzz-otlp`, `fuzz-promtext`, `fuzz-confirmations`, `fuzz-wire`
-//! and `fuzz-pprof` put a coverage-guided fuzzer in front of them; the tests run them over `seeds/`
-//! and the golden messages and profiles. Those of OTLP are the official SDK's, by `otlp_seeds.py`.
-//! With cargo-fuzz and a nightly toolchain, ten minutes of one:
+//! The target `fuzz-rule` puts a coverage-guided fuzzer in front of one of [`RULES`]; the test runs
+//! all over their seeds. Those of OTLP are the official SDK's, by `otlp_seeds.py`. With cargo-fuzz
+//! and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
-//! CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz --features fuzzer \
-//!     fuzz-dogstatsd node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd -- -max_total_time=600
+//! RULE=dogstatsd CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz \
+//!     --features fuzzer fuzz-rule node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd \
+//!     -- -max_total_time=600
 //! ```
 
 use std::time::Duration;
@@ -28,6 +28,25 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::{BusEvent, Delivery, Publish};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, LatencyLimit};
 use plimsoll_schemas::wire::{self, frame};
+
+/// What holds for any bytes, and where some that are valid are.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub name: &'static str,
+    /// A folder with at least three files, from this one.
+    pub seeds: &'static str,
+    pub check: fn(&[u8]),
+}
+
+pub const RULES: [Rule; 7] = [
+    Rule { name: "dogstatsd", seeds: "seeds/dogstatsd", check: dogstatsd },
+    Rule { name: "otlp", seeds: "seeds/otlp", check: otlp },
+    Rule { name: "frames", seeds: "seeds/frames", check: frames },
+    Rule { name: "promtext", seeds: "seeds/promtext", check: promtext },
+    Rule { name: "confirmations", seeds: "seeds/confirmations", check: confirmations },
+    Rule { name: "pprof", seeds: "../../tests/data/pprof", check: pprof },
+    Rule { name: "wire", seeds: "../../tests/data/wire/v1", check: wire },
+];
 
 const NODE: &str = "n";
 const MESH: &str = "m";
@@ -70,10 +89,7 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
 
 /// A node reads the bytes as datagrams (cut at 0xff): every message it seals is readable and
 /// holds every sample that the node counts as taken.
-///
-/// # Panics
-/// When that is not so.
-pub fn dogstatsd(bytes: &[u8]) {
+fn dogstatsd(bytes: &[u8]) {
     let (mut core, now) = node();
     for datagram in bytes.split(|byte| *byte == 0xff) {
         core.on_datagram(now, datagram);
@@ -83,10 +99,7 @@ pub fn dogstatsd(bytes: &[u8]) {
 
 /// A node reads the bytes as one frame: what can be read comes back as it was written, and what
 /// the node makes of it can be read by an aggregator.
-///
-/// # Panics
-/// When that is not so.
-pub fn frames(bytes: &[u8]) {
+fn frames(bytes: &[u8]) {
     if let Some(prefix) = bytes.first_chunk() {
         let _any_length: Result<_, _> = frame::length(*prefix);
     }
@@ -106,10 +119,7 @@ pub fn frames(bytes: &[u8]) {
 /// A node reads the bytes as bodies of OTLP, of metrics and of traces in either encoding. A
 /// malformed body changes nothing. A repeated body adds only the points that are marked as new.
 /// Every message that the node makes of them is readable.
-///
-/// # Panics
-/// When that is not so.
-pub fn otlp(bytes: &[u8]) {
+fn otlp(bytes: &[u8]) {
     for signal in [otlp::Signal::Metrics, otlp::Signal::Traces] {
         for encoding in [otlp::Encoding::Protobuf, otlp::Encoding::Json] {
             let (mut core, now) = node_of_spans();
@@ -142,10 +152,7 @@ fn node_of_spans() -> (Core, Now) {
 
 /// A node reads the bytes as pages of one target in both formats (cut at 0xff), five seconds
 /// apart: every message it seals is readable and holds every sample that the node counts as taken.
-///
-/// # Panics
-/// When that is not so.
-pub fn promtext(bytes: &[u8]) {
+fn promtext(bytes: &[u8]) {
     for format in [Format::Text, Format::OpenMetrics] {
         let mut bounds = Bounds::default();
         bounds.rules.targets = vec![Target {
@@ -172,10 +179,7 @@ pub fn promtext(bytes: &[u8]) {
 
 /// A node reads the bytes as a confirmation: a readable one encodes to the same bytes, the state
 /// that the node keeps from it is bounded, and it loses no sample.
-///
-/// # Panics
-/// When that is not so.
-pub fn confirmations(bytes: &[u8]) {
+fn confirmations(bytes: &[u8]) {
     let node_name = identity().node;
     if let Ok(read) = confirmation::decode(&node_name, bytes) {
         assert_eq!(confirmation::decode(&node_name, &confirmation::encode(&read)), Ok(read));
@@ -192,10 +196,7 @@ pub fn confirmations(bytes: &[u8]) {
 
 /// An aggregator reads the bytes as a message of each kind: what can be read comes back as it
 /// was written.
-///
-/// # Panics
-/// When that is not so.
-pub fn wire(bytes: &[u8]) {
+fn wire(bytes: &[u8]) {
     for kind in SnapshotKind::ALL {
         let Identity { mesh, node, .. } = identity();
         let subject = SnapshotSubject { mesh, lane: Lane::Normal, node, kind };
@@ -207,10 +208,7 @@ pub fn wire(bytes: &[u8]) {
 
 /// An aggregator reads the bytes as a profile that a node sent: what can be read comes back as it
 /// was written, does not differ from itself, and can be drawn.
-///
-/// # Panics
-/// When that is not so.
-pub fn pprof(bytes: &[u8]) {
+fn pprof(bytes: &[u8]) {
     let Ok(profile) = profile_file::decode(bytes) else { return };
     if let Ok(written) = profile_file::encode(&profile) {
         assert_eq!(profile_file::decode(&written).as_ref(), Ok(&profile));
@@ -245,17 +243,18 @@ mod tests {
     const PLACES: usize = 250;
 
     /// Every seed, whole, cut short, and with a byte changed, at places all over it.
-    fn run(seeds: &str, rule: fn(&[u8])) {
+    fn run(Rule { name, seeds, check }: Rule) {
+        println!("{name}");
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join(seeds);
         let mut count = 0;
         for entry in std::fs::read_dir(seeds).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-            rule(&bytes);
+            check(&bytes);
             for at in (0..bytes.len()).step_by(bytes.len().div_ceil(PLACES).max(1)) {
-                rule(&bytes[..at]);
+                check(&bytes[..at]);
                 let mut changed = bytes.clone();
                 changed[at] ^= 0x41;
-                rule(&changed);
+                check(&changed);
             }
             count += 1;
         }
@@ -263,37 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn no_datagram_near_a_seed_breaks_a_rule() {
-        run("seeds/dogstatsd", dogstatsd);
-    }
-
-    #[test]
-    fn no_body_of_otlp_near_a_seed_breaks_a_rule() {
-        run("seeds/otlp", otlp);
-    }
-
-    #[test]
-    fn no_frame_near_a_seed_breaks_a_rule() {
-        run("seeds/frames", frames);
-    }
-
-    #[test]
-    fn no_page_near_a_seed_breaks_a_rule() {
-        run("seeds/promtext", promtext);
-    }
-
-    #[test]
-    fn no_confirmation_near_a_seed_breaks_a_rule() {
-        run("seeds/confirmations", confirmations);
-    }
-
-    #[test]
-    fn no_profile_near_a_seed_breaks_a_rule() {
-        run("../../tests/data/pprof", pprof);
-    }
-
-    #[test]
-    fn no_message_near_a_seed_breaks_a_rule() {
-        run("../../tests/data/wire/v1", wire);
+    fn no_bytes_near_a_seed_break_a_rule() {
+        RULES.into_iter().for_each(run);
     }
 }

@@ -77,13 +77,19 @@ impl Listen {
         }
         let SocketAccess { users, .. } = self.access()?;
 
-        match self.udp {
-            Some(udp) if users.is_some() => Err(format!(
-                "listen.users: any user may send to listen.udp = \"{udp}\", which shows no sender; \
-                 set listen.udp = \"\", or remove the list"
+        match self.addresses().next() {
+            Some((key, address)) if users.is_some() => Err(format!(
+                "listen.users: any user may send to {key} = \"{address}\", which shows no sender; \
+                 set {key} = \"\", or remove the list"
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Addresses with their keys. None shows who sends to it.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let addresses = [("listen.udp", self.udp)];
+        addresses.into_iter().filter_map(|(key, address)| Some((key, address?)))
     }
 }
 

@@ -21,8 +21,8 @@ use crate::core::departure::SocketPoll;
 use crate::core::intake::RejectedInput;
 use crate::io::cost::{Cost, Stage};
 use crate::io::frames::{FrameAnswer, Frames};
+use crate::io::http::InputStats;
 use crate::io::listen::Sockets;
-use crate::io::otlp::stats::OtlpStats;
 use crate::io::otlp::{OtlpServers, RecordedBody};
 
 pub(super) struct Inputs {
@@ -155,22 +155,26 @@ impl Inputs {
         self.otlp.is_awaited() || self.frames.is_awaited()
     }
 
-    /// Bound addresses of UDP, OTLP over HTTP and OTLP over gRPC.
-    pub(super) fn addresses(&self) -> [Option<SocketAddr>; 3] {
-        [self.sockets.udp_address(), self.otlp.http_address(), self.otlp.grpc_address()]
+    pub(super) fn stats(&self) -> InputStats {
+        InputStats {
+            dropped: self.sockets.dropped(),
+            clients: self.frames.clients(),
+            otlp: self.otlp.stats(),
+        }
     }
 
-    /// Datagrams that the kernel dropped, per socket.
-    pub(super) fn dropped(&self) -> [(&'static str, u64); 2] {
-        self.sockets.dropped()
-    }
-
-    pub(super) fn connections(&self) -> usize {
-        self.frames.clients()
-    }
-
-    pub(super) fn otlp_stats(&self) -> Option<OtlpStats> {
-        self.otlp.stats()
+    /// Logs the bound addresses of all inputs, and that of the `http` pages.
+    pub(super) fn log_start(&self, http: Option<SocketAddr>) {
+        let address = |address: Option<SocketAddr>| {
+            address.map_or_else(|| "none".to_owned(), |address| address.to_string())
+        };
+        tracing::info!(
+            udp = address(self.sockets.udp_address()),
+            http = address(http),
+            otlp_http = address(self.otlp.http_address()),
+            otlp_grpc = address(self.otlp.grpc_address()),
+            "node started"
+        );
     }
 
     /// Closes the sockets; data that is still in them is lost. Answers that wait are still sent.

@@ -69,7 +69,7 @@ struct Driver {
 /// error: the node keeps connecting, and `/readyz` reports that it is not ready.
 pub async fn run(config: &Config) -> Result<Exit, StartError> {
     let mut driver = Driver::start(config).await?;
-    driver.log_start();
+    driver.inputs.log_start(driver.pages.address());
     while driver.turn().await {}
     driver.spool.finish(&mut driver.core, driver.clock).await;
     driver.inputs.answer(&driver.core, driver.clock.now());
@@ -138,20 +138,6 @@ impl Driver {
             supervisor,
             service_manager: ServiceManager::ready(clock.now().mono),
         })
-    }
-
-    fn log_start(&self) {
-        let address = |address: Option<std::net::SocketAddr>| {
-            address.map_or_else(|| "none".to_owned(), |address| address.to_string())
-        };
-        let [udp, otlp_http, otlp_grpc] = self.inputs.addresses();
-        tracing::info!(
-            udp = address(udp),
-            http = address(self.pages.address()),
-            otlp_http = address(otlp_http),
-            otlp_grpc = address(otlp_grpc),
-            "node started"
-        );
     }
 
     /// Handles one event; false when nothing is left to do.
@@ -228,10 +214,8 @@ impl Driver {
         AgentStats {
             status: self.core.status(),
             broker_faults: self.broker.faults.clone(),
-            dropped: self.inputs.dropped(),
-            connections: self.inputs.connections(),
+            inputs: self.inputs.stats(),
             http: self.pages.stats(),
-            otlp: self.inputs.otlp_stats(),
             by_stage: self.cost.by_stage(),
             task_restarts: self.supervisor.restarts(),
             history: self.history.is_kept().then(|| self.history.stats()),

@@ -2,12 +2,14 @@
 
 mod answers;
 pub mod broker_connection;
+mod connections;
 pub mod cost;
 pub mod frames;
 pub mod hardware;
 pub mod history;
 pub mod http;
 pub mod listen;
+mod listen_error;
 pub mod otlp;
 mod private_file;
 mod readiness;

@@ -1,15 +1,15 @@
 //! One connected client: its unfinished frame, and the answers to its finished ones.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{ErrorKind, Read, Write};
 
 use crate::limits::FRAME_READ_BYTES;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
+use socket2::Socket;
 
 use crate::core::departure::SocketPoll;
 
 pub(super) struct Client {
-    pub(super) stream: UnixStream,
+    pub(super) stream: Socket,
     /// What arrived of a frame that is not whole yet.
     buffer: Vec<u8>,
     /// Nothing more is read.
@@ -24,9 +24,8 @@ pub(super) enum Ended {
 }
 
 impl Client {
-    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self { stream, buffer: Vec::new(), is_ended: false })
+    pub(super) fn new(stream: Socket) -> Self {
+        Self { stream, buffer: Vec::new(), is_ended: false }
     }
 
     pub(super) fn buffered(&self) -> usize {

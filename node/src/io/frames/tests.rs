@@ -1,8 +1,9 @@
 //! Clients on real sockets, well behaved and otherwise.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use plimsoll_clock::Deadline;
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::FRAME_BYTES_MAX;
 use plimsoll_schemas::wire::Latency;
-use plimsoll_schemas::wire::frame::encode;
-
-use plimsoll_schemas::wire::frame::PREFIX_BYTES;
+use plimsoll_schemas::wire::frame::{PREFIX_BYTES, encode};
 
 use super::*;
+use crate::io::connections::READY_MAX;
+use crate::limits::CLIENT_CONNECTIONS_MAX;
 
 struct Place {
     folder: tempfile::TempDir,

@@ -3,6 +3,7 @@
 //! The driver owns all counts. A request gets [`AgentStats`] from the driver and formats them here.
 
 mod ingest;
+mod inputs;
 mod otlp;
 mod own;
 mod scrape;
@@ -21,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Http;
 use crate::core::{Status, outbox::BreakerState};
+pub use inputs::InputStats;
 pub use own::AgentStats;
 
 /// A request for the driver's stats: where to send them.

@@ -10,25 +10,20 @@ use plimsoll_runtime::page::Page;
 use plimsoll_schemas::time::seconds;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
-use super::{ingest, otlp, scrape};
+use super::inputs::{self, InputStats};
+use super::{ingest, scrape};
 use crate::core::{Status, outbox::BreakerState, spool::SpoolStats};
 use crate::io::cost::Stage;
 use crate::io::history::HistoryStats;
-use crate::io::otlp::stats::OtlpStats;
 
 /// What the driver reports for one request.
 #[derive(Debug)]
 pub struct AgentStats {
     pub status: Status,
     pub broker_faults: BrokerFaults,
-    /// Datagrams that the kernel dropped, per socket.
-    pub dropped: [(&'static str, u64); 2],
-    /// Connections to the stream socket.
-    pub connections: usize,
+    pub inputs: InputStats,
     /// Connections to the HTTP pages.
     pub http: Option<server::ServerStats>,
-    /// OTLP requests and connections, when a port is open.
-    pub otlp: Option<OtlpStats>,
     /// Time spent in each stage of the driver.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
     /// Restarts of tasks and threads, by task.
@@ -45,12 +40,10 @@ pub(super) fn page(stats: &AgentStats) -> String {
     ingest::add(&page, &status.intake);
     ingest::add_otlp(&page, &status.otlp);
     scrape::add(&page, &status.intake.scrapes);
+    inputs::add(&page, &stats.inputs);
     add_process(&page, stats);
     if let Some(http) = &stats.http {
         add_http(&page, http);
-    }
-    if let Some(otlp) = &stats.otlp {
-        otlp::add(&page, otlp);
     }
     add_broker(&page, stats);
     add_outbox(&page, status);
@@ -95,13 +88,8 @@ fn add_limits(page: &Page, limits: &[LatencyLimit]) {
     );
 }
 
-/// What the process does beside recording: its tasks, its sockets, its time.
+/// What the process does beside recording: its tasks, its requests, its time.
 fn add_process(page: &Page, stats: &AgentStats) {
-    page.about("Datagrams that the kernel dropped because the receive buffer of a socket was full")
-        .by("socket")
-        .counters("plimsoll_agent_kernel_dropped_datagrams_total", stats.dropped);
-    page.about("Connections to the stream socket")
-        .gauge("plimsoll_agent_client_connections", stats.connections);
     page.about("Time that the driver spent, per stage")
         .by("stage")
         .counters("plimsoll_agent_driver_stage_seconds_total", stats.by_stage);
@@ -118,7 +106,7 @@ fn add_process(page: &Page, stats: &AgentStats) {
 
 /// Of the pages, and of the OTLP port that browsers reach too.
 fn refused_requests(stats: &AgentStats) -> impl Iterator<Item = ([&str; 2], u64)> {
-    let otlp = stats.otlp.iter().flat_map(|otlp| &otlp.connections);
+    let otlp = stats.inputs.otlp.iter().flat_map(|otlp| &otlp.connections);
     let otlp = otlp.filter(|(protocol, _)| *protocol == "http").map(|(_, of)| ("otlp.http", of));
     let ports = stats.http.iter().map(|of| ("http.address", of)).chain(otlp);
     ports.flat_map(|(port, of)| of.refused().map(|(reason, n)| ([port, reason.as_str()], n)))

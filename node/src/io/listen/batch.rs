@@ -57,6 +57,7 @@ impl Batch {
         let mut slots = self.slots.chunks_exact_mut(SLOT_BYTES);
 
         let mut slots: [_; DATAGRAMS_PER_CALL] = array::from_fn(|_| {
+            // Cannot fail: both have that many.
             let slot = slots.next().expect("there is a slot for each datagram of a call");
             [IoSliceMut::new(&mut slot[..=DATAGRAM_BYTES_MAX])]
         });

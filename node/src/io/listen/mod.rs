@@ -22,7 +22,6 @@ use std::task::Poll;
 
 use crate::limits::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
 use nix::sys::socket::SockType;
-use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -31,28 +30,12 @@ use self::drops::Drops;
 use self::rest::Rest;
 use self::senders::Senders;
 use super::cost::Cost;
+use super::listen_error::ListenError;
 use super::readiness::watch;
 use super::unix_path::{self, BoundSocket, SocketFile};
 use crate::config::SocketAccess;
 use crate::core::departure::SocketPoll;
 use crate::core::intake::SocketEvent;
-
-/// A socket that cannot be opened.
-#[derive(Debug, Error)]
-#[error("{key}: cannot listen on {place}: {source}{hint}")]
-pub struct ListenError {
-    key: &'static str,
-    place: String,
-    source: io::Error,
-    hint: &'static str,
-}
-
-impl ListenError {
-    pub(super) fn at_path(key: &'static str, path: &Path, source: io::Error) -> Self {
-        let hint = "; choose another path or \"\" for none";
-        Self { key, place: path.display().to_string(), source, hint }
-    }
-}
 
 /// The sockets of a node, and what it reads them with.
 pub struct Sockets {
@@ -230,18 +213,14 @@ impl Open {
 impl Listener {
     fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
         let Some(address) = address else { return Ok(Self::on(None)) };
-        let fail = |source| ListenError {
-            key: "listen.udp",
-            place: address.to_string(),
-            source,
-            hint: "; another agent may have it: choose another port or \"\" for none",
-        };
         let open = || {
             let socket = UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
             Open::new(Socket::Udp(socket))
         };
-        Ok(Self::on(Some(open().map_err(fail)?)))
+        let open = open();
+        let open = open.map_err(|source| ListenError::at_address("listen.udp", address, source))?;
+        Ok(Self::on(Some(open)))
     }
 
     fn unix(path: Option<&Path>, access: &SocketAccess) -> Result<Self, ListenError> {

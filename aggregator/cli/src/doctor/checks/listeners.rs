@@ -18,12 +18,10 @@ pub(in super::super) fn check(local: &Local, report: &mut DoctorReport) {
 fn of_node(config: &NodeConfig) -> Vec<Finding> {
     let any = "any client that reaches it can write metrics of this node";
     let mend = "with a proxy for TLS and authentication in front of it";
-    let intake = [
-        ("listen.udp", config.listen.udp),
-        ("otlp.http", config.otlp.http),
-        ("otlp.grpc", config.otlp.grpc),
-    ];
-    let intake = intake.into_iter().filter_map(|(key, at)| exposed("node", key, at?, any, mend));
+    let otlp = [("otlp.http", config.otlp.http), ("otlp.grpc", config.otlp.grpc)];
+    let otlp = otlp.into_iter().filter_map(|(key, at)| Some((key, at?)));
+    let intake = config.listen.addresses().chain(otlp);
+    let intake = intake.filter_map(|(key, at)| exposed("node", key, at, any, mend));
     let http = &config.http;
     let guards = Guards {
         has_tls: http.certificate_file.is_some(),
