@@ -34,7 +34,7 @@ pub const DATAGRAMS_PER_REST: usize = 1_024;
 pub const REST_MAX: Duration = Duration::from_millis(20);
 /// Datagrams a second that may begin to come during a rest, and still find room.
 pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
-/// Clients connected to the stream socket at one time; one more is rejected, counted.
+/// Clients connected to one stream socket at one time; one more is rejected, counted.
 pub const CLIENT_CONNECTIONS_MAX: usize = 256;
 /// Frames taken from all clients before the driver handles other events.
 pub const FRAMES_PER_WAKE: usize = 64;
