@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_aggregator::args::Args;
 use plimsoll_aggregator::config::EXAMPLE;
+use plimsoll_aggregator::core::blame;
 use plimsoll_aggregator::core::rules::Judge;
 use plimsoll_aggregator::driver;
 use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         for budget in &rules.budgets {
             Judge::new(budget).reach().iter().for_each(print_line);
         }
+        rules.stragglers.iter().flat_map(blame::reach).for_each(print_line);
         return Exit::Success.into();
     }
 

@@ -42,6 +42,8 @@ pub mod run;
 mod scope;
 #[cfg(feature = "mesh")]
 pub mod settings;
+#[cfg(feature = "mesh")]
+pub mod straggler;
 pub mod subject;
 #[cfg(feature = "mesh")]
 pub mod summary;

@@ -5,8 +5,8 @@
 use crate::ids::{MeshName, NodeName, Partition};
 use crate::subject::{
     Lane, PREFIX, SnapshotKind, above, alert_filter, alert_stream, answer_subject, ask_subject,
-    bucket_stream, bucket_subject, confirm_subject, dead_stream, dead_subject, lane_filter,
-    lane_stream, lease_bucket, partitions_filter, silences_subject,
+    bucket_stream, bucket_subject, capture_subject, confirm_subject, dead_stream, dead_subject,
+    lane_filter, lane_stream, lease_bucket, partitions_filter, silences_subject,
 };
 
 /// A user of the broker.
@@ -102,7 +102,11 @@ fn of_node(mesh: &MeshName, node: &NodeName, layout: Layout) -> Permissions {
     let others = [dead_subject(mesh, node), answer_subject(mesh, node, "*")];
     Permissions {
         publish: lanes.into_iter().chain(mapped).chain(others).collect(),
-        subscribe: vec![confirm_subject(mesh, node), ask_subject(mesh, node)],
+        subscribe: vec![
+            confirm_subject(mesh, node),
+            ask_subject(mesh, node),
+            capture_subject(mesh, node),
+        ],
     }
 }
 
@@ -110,7 +114,13 @@ fn of_aggregator(mesh: &MeshName, layout: Layout) -> Permissions {
     let Layout { creates_streams, partitions } = layout;
     let every = |kind: &str| format!("{PREFIX}.{mesh}.{kind}.*");
     let silences = silences_subject(mesh);
-    let mut publish = vec![alert_filter(mesh), every("confirm"), every("ask"), silences.clone()];
+    let mut publish = vec![
+        alert_filter(mesh),
+        every("confirm"),
+        every("ask"),
+        every("capture"),
+        silences.clone(),
+    ];
     let lanes = lane_streams(mesh, partitions);
 
     for stream in &lanes {
@@ -202,7 +212,12 @@ mod tests {
             "_INBOX.m.node.n1.>",
         ];
         assert_eq!(publish, expected);
-        let expected = ["plimsoll.v1.m.confirm.n1", "plimsoll.v1.m.ask.n1", "_INBOX.m.node.n1.>"];
+        let expected = [
+            "plimsoll.v1.m.confirm.n1",
+            "plimsoll.v1.m.ask.n1",
+            "plimsoll.v1.m.capture.n1",
+            "_INBOX.m.node.n1.>",
+        ];
         assert_eq!(subscribe, expected);
     }
 
@@ -219,7 +234,7 @@ mod tests {
             assert!(sent.clone().all(|subject| leaf.publish.contains(subject)), "{leaf:?}");
             assert!(subscribe.iter().all(|subject| leaf.subscribe.contains(subject)));
         }
-        assert_eq!((leaf.publish.len(), leaf.subscribe.len()), (8, 6));
+        assert_eq!((leaf.publish.len(), leaf.subscribe.len()), (8, 8));
         assert!(!leaf.publish.iter().any(|subject| subject.starts_with("$JS")));
     }
 

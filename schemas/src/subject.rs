@@ -10,7 +10,8 @@
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
 //! plimsoll.v1.<mesh>.silences                 silences: aggregator -> other aggregators
 //! plimsoll.v1.<mesh>.ask.<node>               requests of its history: aggregator -> node
-//! plimsoll.v1.<mesh>.answer.<node>.<asker>    responses to them: node -> one aggregator
+//! plimsoll.v1.<mesh>.capture.<node>           orders of captures: aggregator -> node
+//! plimsoll.v1.<mesh>.answer.<node>.<asker>    responses to both: node -> one aggregator
 //! ```
 
 use std::fmt;
@@ -271,6 +272,12 @@ pub fn ask_subject(mesh: &MeshName, node: &NodeName) -> String {
     format!("{PREFIX}.{mesh}.ask.{}", node.token())
 }
 
+/// Where aggregators order captures on a node and request their bytes; no stream stores it.
+#[must_use]
+pub fn capture_subject(mesh: &MeshName, node: &NodeName) -> String {
+    format!("{PREFIX}.{mesh}.capture.{}", node.token())
+}
+
 /// Where a node responds to one aggregator. The node's credentials allow no other node here.
 #[must_use]
 pub fn answer_subject(mesh: &MeshName, node: &NodeName, asker: &str) -> String {
@@ -418,7 +425,9 @@ mod tests {
         let mesh = MeshName::new("m").unwrap();
         let answer = answer_subject(&mesh, &node, "a");
         assert_eq!(answer, "plimsoll.v1.m.answer.ip-10-0-0-1=ec2=internal.a");
-        assert_eq!(answering_node(&answer), Some(node));
+        assert_eq!(answering_node(&answer), Some(node.clone()));
+        let capture = capture_subject(&mesh, &node);
+        assert_eq!(capture, "plimsoll.v1.m.capture.ip-10-0-0-1=ec2=internal");
     }
 
     #[test]

@@ -135,7 +135,8 @@ STEPS = (
         (
             pytest("gate.xml", "tests/gate"),
             pytest("files.xml", "tests/python", "--ignore=tests/python/page",
-                   "--ignore=tests/python/cluster", "--ignore=tests/python/test_packages.py"),
+                   "--ignore=tests/python/cluster", "--ignore=tests/python/test_packages.py",
+                   "--ignore=tests/python/test_slow_rank.py"),
             pytest("units.xml", "tests/python/test_packages.py::Units"),
             (PYTHON, "-m", "mypy", "--config-file", f"{CLIENT}/pyproject.toml",
              f"{CLIENT}/plimsoll"),
@@ -187,6 +188,15 @@ STEPS = (
                  "node/node.toml", "aggregator/aggregator.toml", "tests/python/machine.py",
                  "tests/python/capability.py",
                  "tests/python/test_packages.py", f"{CLIENT}/pyproject.toml"),
+        inputs=RUST,
+    ),
+    Step(
+        "slow rank", Level.ALL, "wait",
+        (pytest("slow-rank.xml", "tests/python/test_slow_rank.py"),),
+        "installed packages name a slow rank and the function that makes it slow",
+        after=("build",), env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="slow-rank.xml",
+        outside=("deploy/package", "deploy/systemd", "tests/python/machine.py",
+                 "tests/python/test_slow_rank.py", CLIENT),
         inputs=RUST,
     ),
     Step(

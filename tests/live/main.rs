@@ -5,6 +5,7 @@
 mod alertmanager;
 mod bad_broker;
 mod budgets;
+mod captures;
 mod checkpoint;
 mod clients;
 mod cluster;
@@ -36,6 +37,7 @@ mod service;
 mod shards;
 mod shared_silences;
 mod simulation;
+mod stragglers;
 mod top;
 mod trust;
 mod up;

@@ -98,13 +98,15 @@ async fn poll_for_a_look_at_the_files(api: &Api) {
 }
 
 /// Every subcommand that reads pages.
-const READING: [&str; 10] = [
+const READING: [&str; 12] = [
     "top --once",
     "top --json",
     "alerts",
+    "blame",
     "silence --list",
     "ledger",
     "nodes",
+    "profile list",
     "runs",
     "query",
     "report",

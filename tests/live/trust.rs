@@ -50,7 +50,7 @@ const NAMES_MESSAGES: u64 = 400;
 const NAMES_IN_MESSAGE: u64 = 500;
 
 /// What forges, reads or destroys what is another's.
-const PUBLISHES: [&str; 20] = [
+const PUBLISHES: [&str; 21] = [
     "plimsoll.v1.local.normal.node-2.interval",
     "plimsoll.v1.local.emergency.node-2.latency",
     "plimsoll.v1.local.normal.other.interval",
@@ -59,6 +59,7 @@ const PUBLISHES: [&str; 20] = [
     "plimsoll.v1.local.confirm.node-1",
     "plimsoll.v1.local.alert.epoch_hook",
     "plimsoll.v1.local.ask.node-2",
+    "plimsoll.v1.local.capture.node-2",
     "plimsoll.v1.local.answer.node-2.x",
     "plimsoll.v1.local.dead.node-2",
     "$JS.API.STREAM.PURGE.PLIMSOLL_local_normal",
@@ -72,11 +73,12 @@ const PUBLISHES: [&str; 20] = [
     "$JS.ACK.PLIMSOLL_local_normal.a.1.1.1.1.1",
     "$JS.FC.PLIMSOLL_local_normal.a.b",
 ];
-const SUBSCRIPTIONS: [&str; 9] = [
+const SUBSCRIPTIONS: [&str; 10] = [
     ">",
     "plimsoll.v1.local.>",
     "plimsoll.v1.local.normal.node-2.*",
     "plimsoll.v1.local.confirm.node-2",
+    "plimsoll.v1.local.capture.node-2",
     "plimsoll.v1.local.answer.*.*",
     "_INBOX.>",
     "_INBOX.local.node.node-2.>",

@@ -268,7 +268,9 @@ fn the_runbook_states_severity_and_promql_of_each_rule() {
 #[test]
 fn every_alert_of_prometheus_names_a_rule_or_is_known_to_have_none() {
     let rules = shipped();
-    let known: BTreeSet<&str> = rules.thresholds.iter().map(|rule| rule.name.as_str()).collect();
+    let thresholds = rules.thresholds.iter().map(|rule| rule.name.as_str());
+    let stragglers = rules.stragglers.iter().map(|rule| rule.name.as_str());
+    let known: BTreeSet<&str> = thresholds.chain(stragglers).collect();
     for alert in all_alerts() {
         let alone = OF_PROMETHEUS_ALONE.contains(&alert.name.as_str());
         match alert.labels.get("rule") {

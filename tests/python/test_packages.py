@@ -17,9 +17,9 @@ from machine import Machine, run, until
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = ROOT / "deploy/systemd"
 PROGRAMS = os.environ.get("PLIMSOLL_PROGRAMS")
-NAMES = ("plimsoll", "plimsoll-aggregator", "plimsoll-node")
+NAMES = ("plimsoll", "plimsoll-aggregator", "plimsoll-node", "plimsoll-profiler")
 # The exposure that `systemd-analyze security` may find at most, times ten.
-EXPOSURE_MAX = {"plimsoll-node": 16, "plimsoll-aggregator": 16}
+EXPOSURE_MAX = {"plimsoll-node": 16, "plimsoll-aggregator": 16, "plimsoll-profiler": 16}
 
 
 PATH = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -56,6 +56,10 @@ class Units(unittest.TestCase):
                 text = text.replace(f"/usr/bin/{name}", "/bin/true")
                 unit = Path(folder, f"{name}.service")
                 unit.write_text("".join(line for line in text.splitlines(True) if "man:" not in line))
+                if (UNITS / f"{name}.socket").exists():
+                    text = (UNITS / f"{name}.socket").read_text()
+                    socket = [line for line in text.splitlines(True) if "man:" not in line]
+                    Path(folder, f"{name}.socket").write_text("".join(socket))
                 done = subprocess.run(
                     ["systemd-analyze", "verify", unit], capture_output=True, text=True
                 )
@@ -109,6 +113,24 @@ class Packages(unittest.TestCase):
         }.items():
             self.assertEqual(members[name].mode, mode, name)
             self.assertEqual((members[name].uid, members[name].uname), (0, "root"))
+
+    def test_the_profiler_has_a_socket_that_starts_it_and_no_page_is_in_two_packages(self):
+        names = {}
+        for archive in self.of(".tar.gz"):
+            with tarfile.open(archive) as opened:
+                for name in opened.getnames():
+                    names.setdefault(name.split("/", 1)[-1], []).append(archive.name.split("-0")[0])
+        for name in (
+            "usr/lib/systemd/system/plimsoll-profiler.socket",
+            "usr/lib/systemd/system/plimsoll-profiler.service",
+            "usr/lib/sysusers.d/plimsoll-profiler.conf",
+            "etc/plimsoll/profiler.toml",
+            "usr/share/man/man1/plimsoll-profiler-serve.1.gz",
+        ):
+            self.assertEqual(names.get(name), ["plimsoll-profiler"], name)
+        pages = {name: of for name, of in names.items() if name.endswith(".1.gz")}
+        self.assertEqual([name for name, of in pages.items() if len(of) > 1], [])
+        self.assertEqual(pages["usr/share/man/man1/plimsoll-profile.1.gz"], ["plimsoll"])
 
     def test_an_rpm_is_read_by_rpm(self):
         if "rpm" not in self.formats:

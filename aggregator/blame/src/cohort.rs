@@ -51,6 +51,7 @@ pub struct Cohort {
     /// Of the median peer's step, in the last bin.
     wall_ns: f64,
     counts: Counts,
+    median_peer: Option<Peer>,
     closest_seconds: Option<f64>,
     scratch: Vec<f64>,
 }
@@ -70,6 +71,7 @@ impl Cohort {
             noise: Noise::default(),
             wall_ns: 0.0,
             counts: Counts::default(),
+            median_peer: None,
             closest_seconds: None,
             scratch: Vec::new(),
         }
@@ -172,6 +174,8 @@ impl Cohort {
         };
 
         bin.judge(&model, &mut self.members, seconds, block_start);
+        let median = bin.median_member(&self.members).map(|member| member.peer);
+        self.median_peer = median.or(self.median_peer);
         bin.teach(&model, &mut self.members, &mut self.noise);
         self.name(&model, hypotheses);
     }
@@ -215,6 +219,7 @@ impl Cohort {
             culprits,
             named,
             counts: self.counts,
+            median_peer: self.median_peer,
             is_learning: !model.is_learned(),
             closest_per_week: self.closest_seconds.map(|seconds| per_week(seconds, hypotheses)),
         }

@@ -10,6 +10,8 @@ pub struct Evaluation {
     /// How many are named.
     pub named: usize,
     pub counts: Counts,
+    /// A healthy peer whose last block is closest to the median: whom culprits are compared with.
+    pub median_peer: Option<Peer>,
     /// Noise is not known yet, so no peer can be named.
     pub is_learning: bool,
     /// The expected number of peers a week that noise alone brings as close to a name as the

@@ -60,6 +60,15 @@ impl JudgedBin {
         self.median.work_ns + self.median.wait_ns
     }
 
+    /// The healthy member whose block is closest to the median level.
+    pub(crate) fn median_member<'m>(&self, members: &'m [Member]) -> Option<&'m Member> {
+        let healthy = members.iter().zip(&self.blocks).filter_map(|(member, block)| {
+            let is_healthy = member.suspicion.tally().is_none();
+            block.filter(|_| is_healthy).map(|block| (member, block.level.abs()))
+        });
+        healthy.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(member, _)| member)
+    }
+
     /// Adds each block to its peer's evidence.
     pub(crate) fn judge(
         &self,

@@ -5,6 +5,7 @@ use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::blame::BlameArgs;
 use crate::compare::CompareArgs;
 use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
@@ -49,6 +50,8 @@ pub enum Command {
     Runs(RunsArgs),
     /// List alerts
     Alerts(AlertsArgs),
+    /// Show which rank of a job holds up the others
+    Blame(BlameArgs),
     /// Show count, mean, deviation and percentiles of an operation
     Statistics(StatisticsArgs),
     /// Show quantiles of an operation at any past time
@@ -86,6 +89,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll alerts --history               what fired and resolved, newest first
+  plimsoll blame                          which rank of a job holds up the others
   plimsoll statistics fetch               mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same at any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b

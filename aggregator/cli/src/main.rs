@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
+use plimsoll_cli::blame::blame;
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             Command::Report(args) => report(&args).await,
             Command::Profile(args) => profile(args).await,
             Command::Nodes(args) => nodes(&args).await,
+            Command::Blame(args) => blame(&args).await,
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,

@@ -1,4 +1,4 @@
-//! `plimsoll completions` and `plimsoll man`: what shells and `man` show of the three programs,
+//! `plimsoll completions` and `plimsoll man`: what shells and `man` show of all programs,
 //! generated from their command lines.
 
 use std::io::Write;
@@ -33,7 +33,7 @@ pub struct CompletionsArgs {
   plimsoll man | man -l -
   plimsoll man /usr/local/share/man/man1")]
 pub struct ManArgs {
-    /// Directory for the pages of plimsoll, plimsoll-node and plimsoll-aggregator
+    /// Directory for the pages of plimsoll and of the programs of a mesh
     dir: Option<PathBuf>,
 }
 
@@ -54,6 +54,8 @@ enum Program {
     Node,
     #[value(name = "plimsoll-aggregator")]
     Aggregator,
+    #[value(name = "plimsoll-profiler")]
+    Profiler,
 }
 
 impl Program {
@@ -63,6 +65,7 @@ impl Program {
             Self::Plimsoll => plimsoll.clone(),
             Self::Node => plimsoll_node::args::Args::command(),
             Self::Aggregator => plimsoll_aggregator::args::Args::command(),
+            Self::Profiler => plimsoll_profiler::args::Args::command(),
         }
     }
 }
@@ -182,6 +185,7 @@ mod tests {
             (Program::Plimsoll, "plimsoll completions fi", "fish"),
             (Program::Node, "plimsoll-node --spo", "--spool"),
             (Program::Aggregator, "plimsoll-aggregator --ru", "--rules"),
+            (Program::Profiler, "plimsoll-profiler ser", "serve"),
         ] {
             let path = file(dir.path(), Shell::Bash, program);
             let (first, last) =
@@ -217,7 +221,14 @@ mod tests {
     fn every_subcommand_has_a_page_that_man_renders_without_a_warning() {
         let dir = tempfile::tempdir().unwrap();
         write_all(dir.path(), &Cli::command()).unwrap();
-        let pages = ["plimsoll", "plimsoll-node", "plimsoll-aggregator"].map(str::to_owned);
+        let pages = [
+            "plimsoll",
+            "plimsoll-node",
+            "plimsoll-aggregator",
+            "plimsoll-profiler",
+            "plimsoll-profiler-serve",
+        ]
+        .map(str::to_owned);
         let subcommands = Cli::command();
         let subcommands =
             subcommands.get_subcommands().map(|of| format!("plimsoll-{}", of.get_name()));

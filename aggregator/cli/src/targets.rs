@@ -30,10 +30,10 @@ struct Access {
     ca_file: Option<PathBuf>,
 }
 
-/// The aggregator that has the history.
+/// One aggregator.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    /// The aggregator that has the history
+    /// The aggregator
     #[arg(
         long,
         value_name = "URL",

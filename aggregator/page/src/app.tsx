@@ -16,6 +16,7 @@ import { Drills } from "./views/drills";
 import { Latency } from "./views/latency";
 import { Node } from "./views/node";
 import { Nodes } from "./views/nodes";
+import { Profile, Profiles } from "./views/profiles";
 import { Runbook } from "./views/runbook";
 import { Compare, Run, Runs } from "./views/runs";
 
@@ -32,9 +33,11 @@ const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   runs: ["runs", Runs],
   run: ["runs", Run],
   compare: ["runs", Compare],
+  profiles: ["profiles", Profiles],
+  profile: ["profiles", Profile],
   drills: ["drills", Drills],
 };
-const TABS = ["budgets", "latency", "nodes", "backpressure", "alerts", "runs", "drills"];
+const TABS = ["budgets", "latency", "nodes", "backpressure", "alerts", "runs", "profiles", "drills"];
 /** A difference that makes times confusing. */
 const CLOCK_SECONDS = 5;
 

@@ -292,6 +292,7 @@ export interface Alert {
   context: {
     worst: Worst[];
     worst_window: string | null;
+    profile?: ProfileEvidence | null;
     before: Bar[];
     during: Bar[];
     completeness: [number, number] | null;
@@ -373,3 +374,41 @@ export interface Comparison {
 
 /** The node of a scope; empty for the fleet. */
 export const nodeOf = (scope: Scope): string => (scope === "fleet" ? "" : scope.node);
+
+export interface ProfileRow {
+  id: string;
+  node: string;
+  operation: string | null;
+  labels: Labels;
+  seconds: number;
+  hz: number;
+  start_seconds: number;
+  rule: string | null;
+  peer: string | null;
+  state: "running" | "kept" | "torn" | "failed" | "refused" | "expired";
+  reason: string | null;
+  facts: {
+    rung: string;
+    pid: number;
+    command: string;
+    python: string;
+    samples: number;
+    torn: number;
+    lost: number;
+    advice: string;
+  };
+  bytes: number;
+  has_profile: boolean;
+}
+
+export interface ProfilesPage {
+  profiles: ProfileRow[];
+}
+
+/** What the culprit of an alert does more than its peer. */
+export interface ProfileEvidence {
+  id: string;
+  peer_id: string;
+  peer: string;
+  functions: { function: string; culprit: number; peer: number }[];
+}

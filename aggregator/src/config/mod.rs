@@ -8,6 +8,7 @@ mod confirm;
 mod history;
 mod notifications;
 mod notify;
+mod profiles;
 mod shards;
 
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notifications::Notifications;
+pub use profiles::ProfileSettings;
 pub use shards::{ShardRole, Shards, View};
 
 /// A settings file with every key at its default, as `--print-config` prints it.
@@ -62,6 +64,7 @@ pub struct Config {
     pub confirm: ConfirmSettings,
     pub state: State,
     pub history: HistorySettings,
+    pub profiles: ProfileSettings,
     pub shards: Shards,
     pub log: LogSettings,
 }
@@ -132,6 +135,7 @@ impl Default for Config {
             confirm: ConfirmSettings::default(),
             state: State::default(),
             history: HistorySettings::default(),
+            profiles: ProfileSettings::default(),
             shards: Shards::default(),
             log: LogSettings::default(),
         }
@@ -283,6 +287,8 @@ impl Config {
         self.rules.check()?;
         self.history.check(self.state.path.is_some())?;
         self.state.check()?;
+        let can_capture = self.state.path.is_some() && self.confirm.key_file.is_some();
+        self.profiles.check(can_capture)?;
         self.shards.check(&self.mesh)?;
         self.notifications.dashboard(&self.http.page_url(self.http.address)?)?;
         Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
@@ -356,6 +362,7 @@ impl Config {
             confirm,
             state,
             history,
+            profiles,
             shards,
             log,
         } = self;
@@ -373,6 +380,7 @@ impl Config {
             ("confirm", *confirm == other.confirm),
             ("state", *state == other.state),
             ("history", *history == other.history),
+            ("profiles", *profiles == other.profiles),
             ("shards", *shards == other.shards),
             ("log", *log == other.log),
         ];

@@ -2,15 +2,19 @@
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
 //! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
-//! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
-//! alerts and notifies. [`history`] collects what was merged for the past, [`runs`] keeps which
-//! runs there are, [`durable`] collects each room's part of a checkpoint, and what the aggregator
-//! of a partition reports to one above, and [`view`] freezes all of them for pages. The state is a
-//! fold over the stream: the same messages in any order lead to the same answer.
+//! Once a second [`rules`] judges the fleet and [`blame`] which peer of a job is slow; by their
+//! findings [`alerting`] moves alerts and notifies. Alerts and clients order profiles of
+//! [`captures`]. [`history`] collects what was merged for the past, [`runs`] keeps which runs there
+//! are, [`durable`] collects each room's part of a checkpoint, and what the aggregator of a
+//! partition reports to one above, and [`view`] freezes all of them for pages. The state is a fold
+//! over the stream: the same messages in any order lead to the same answer.
 //!
 //! DESIGN A31.
 
 pub mod alerting;
+pub mod blame;
+mod capture_orders;
+pub mod captures;
 pub mod durable;
 pub mod fleet;
 pub mod history;
@@ -24,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{AggregatorName, MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
@@ -38,6 +43,8 @@ use alerting::{
     AlertCommand, Alerting, AlertsRecord, Answer, CommandError, CommandResult, Dashboard,
     Notifications, Post, Receiver, RunbookPage, Situation, Undeliverable,
 };
+use blame::Blame;
+use captures::Captures;
 use durable::shard::Shard;
 use durable::{Changes, Checkpoint, Durable, Rest};
 use fleet::{BudgetsRecord, Definition, Fleet};
@@ -52,10 +59,14 @@ pub struct Core {
     ingest: Ingest,
     fleet: Fleet,
     evaluator: Evaluator,
+    blame: Blame,
     alerting: Alerting,
     durable: Durable,
     history: History,
     runs: RunRegistry,
+    captures: Captures,
+    /// Whether alerts order captures.
+    captures_on_breach: bool,
     /// Its reports to an aggregator above, if it reads one partition.
     shard: Option<Shard>,
     /// True while an evaluation is carried out elsewhere.
@@ -73,11 +84,14 @@ impl Core {
         Self {
             ingest: Ingest::new(now),
             fleet: Fleet::new(&rules),
+            blame: Blame::new(&rules),
             evaluator: Evaluator::new(rules, now.mono),
             alerting: Alerting::new(mesh.clone()),
             durable: Durable::default(),
             history: History::default(),
             runs: RunRegistry::default(),
+            captures: Captures::default(),
+            captures_on_breach: false,
             shard: None,
             is_evaluating: false,
             task_restarts: 0,
@@ -108,10 +122,13 @@ impl Core {
             ingest: Ingest::restore(now, rest.ingest, judged_at.unwrap_or(rest.at)),
             durable,
             fleet: Fleet::restore(&rules, nodes, pools, Some(rest.fleet)),
+            blame: Blame::new(&rules),
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
             history: History::paused(rest.history_generation),
             runs: RunRegistry::restore(rest.runs),
+            captures: Captures::default(),
+            captures_on_breach: false,
             shard: None,
             is_evaluating: false,
             task_restarts: 0,
@@ -183,9 +200,9 @@ impl Core {
 
     /// Alerting, with what its notifications are made from.
     fn alerting(&mut self) -> (&mut Alerting, Situation<'_>) {
-        let Self { ingest, fleet, evaluator, alerting, .. } = self;
+        let Self { ingest, fleet, evaluator, blame, alerting, .. } = self;
         let inputs = Inputs { fleet, broker: ingest.broker_health() };
-        (alerting, Situation { evaluator, inputs })
+        (alerting, Situation { evaluator, inputs, blame })
     }
 
     /// Reading of a lane begins; see [`Ingest::on_positioned`].
@@ -269,6 +286,10 @@ impl Core {
         for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at.mono, samples);
         }
+        // The past is too late to be judged second by second.
+        if !self.ingest.is_catching_up() {
+            self.blame.on_merged(now.wall, &merged);
+        }
 
         // The history may be ahead of a state that was
         // lost, and would count the message twice (A76).
@@ -300,7 +321,8 @@ impl Core {
         while let Some(due) = self.ingest.next_catch_up(now.wall, before) {
             self.fleet.expire_windows(due);
             let time = EvaluationTime { at: due, behind: now.wall.since(due) };
-            let judged = self.evaluation(time).judge();
+            let active = self.alerting.active();
+            let judged = self.evaluation(time, active).judge();
             self.on_findings(judged);
             let (alerting, situation) = self.alerting();
             alerting.end_finished(due, situation);
@@ -339,7 +361,10 @@ impl Core {
             self.fleet.record_deliveries(now.wall);
             self.history.on_tick(now, self.fleet.present);
             self.is_evaluating = true;
-            return Some(self.evaluation(EvaluationTime::present(now.wall)));
+            let active = self.alerting.active();
+            let found = self.blame.evaluate(now.wall, &active);
+            let evaluation = self.evaluation(EvaluationTime::present(now.wall), active);
+            return Some(evaluation.with_found(found));
         }
 
         None
@@ -350,6 +375,7 @@ impl Core {
     pub fn on_judged(&mut self, now: Now, judged: Judged) -> Fleet {
         self.is_evaluating = false;
         let frozen = self.on_findings(judged);
+        self.capture_fired(now, &frozen);
         let (alerting, situation) = self.alerting();
         alerting.end_finished(now.wall, situation);
         alerting.on_tick(now.wall, situation);
@@ -361,7 +387,7 @@ impl Core {
         self.fleet.on_clock_jump(now.wall, jump);
     }
 
-    fn evaluation(&mut self, time: EvaluationTime) -> Evaluation {
+    fn evaluation(&mut self, time: EvaluationTime, active: Vec<AlertKey>) -> Evaluation {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable.values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
@@ -370,7 +396,6 @@ impl Core {
             quiet: self.alerting.quiet_nodes(time.at, self.evaluator.rules(), &self.fleet),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
-        let active = self.alerting.active();
         self.evaluator.begin(time, inputs, active, own)
     }
 
@@ -380,7 +405,7 @@ impl Core {
         let Judged { time, fleet, broker, found, .. } = judged;
         if is_current {
             let inputs = Inputs { fleet: &fleet, broker };
-            let situation = Situation { evaluator: &self.evaluator, inputs };
+            let situation = Situation { evaluator: &self.evaluator, inputs, blame: &self.blame };
             self.alerting.on_findings(time, found, situation);
         }
         fleet
@@ -392,6 +417,7 @@ impl Core {
         let terms = self.common_terms();
         let before = self.alerting.rule_labels(self.evaluator.rules());
         self.fleet.on_rules(&rules);
+        self.blame.on_rules(&rules);
         self.evaluator.replace(Arc::new(rules));
         let (alerting, situation) = self.alerting();
         alerting.on_rules(now.wall, &before, situation);

@@ -16,7 +16,7 @@ use super::history::History;
 use super::ingest::{LaneOrder, Position};
 use super::rules::Inputs;
 use super::runs::RunsQuery;
-use super::view::{Nodes, ReadView, View, ViewQuery, of_mesh, severities};
+use super::view::{Nodes, ReadView, View, ViewQuery, blame_page, of_mesh, severities};
 
 impl Core {
     /// Whether everything that the streams held at the start has been read.
@@ -156,7 +156,7 @@ impl Core {
 
     pub fn alerts_page(&self, now: Wall, query: &AlertsQuery) -> AlertsPage {
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
-        let situation = Situation { evaluator: &self.evaluator, inputs };
+        let situation = Situation { evaluator: &self.evaluator, inputs, blame: &self.blame };
         AlertsPage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(now.0),
@@ -183,6 +183,7 @@ impl Core {
     pub fn read_view(&self, now: Wall, broker: &str) -> ReadView {
         let Self { mesh, ingest, fleet, evaluator, alerting, .. } = self;
         let mut view = ReadView::of(mesh, now, broker, ingest, fleet, evaluator, alerting);
+        view.blame = blame_page(&self.blame, evaluator.rules(), alerting);
         let limited = self.runs.stored.limited;
         if limited > 0 {
             view.own.merged.limited.insert("run".into(), limited);

@@ -9,6 +9,7 @@
 //! DESIGN S18, A43.
 
 mod broker;
+mod captures;
 mod confirmations;
 mod evaluations;
 mod issuer;
@@ -39,23 +40,26 @@ use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
+use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, View};
 use crate::core::Core;
 use crate::core::alerting::{AlertCommand, Answer, CommandError, CommandResult, RunbookPage};
+use crate::core::captures::{CaptureCommand, CaptureError};
 use crate::core::durable::shard::Shard;
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
 use crate::io::asker::Asker;
 use crate::io::checkpointer::{Checkpointer, OpenedState, StateFiles, Written};
 use crate::io::decoders::{Decoders, LaneEvent};
-use crate::io::http::{self, PageSource, Query, Readiness};
+use crate::io::http::{self, PageSource, ProfileSource, Query, Readiness};
 use crate::io::lanes::Lanes;
 use crate::io::notify::{Endpoint, Notifier, PostOutcome};
 use crate::io::rules::{Found, Watch};
 use broker::Broker;
+use captures::{CaptureReport, CaptureTasks};
 use confirmations::Confirmations;
 use evaluations::Evaluations;
 use issuer::Issuer;
@@ -82,6 +86,8 @@ struct Driver {
     broker: Broker,
     /// Asks nodes for their own histories; let go of before the broker's connection is closed.
     asker: Arc<Asker>,
+    /// Captures of nodes, where profiles are kept.
+    captures: Option<CaptureTasks>,
     lanes: Lanes,
     checkpointer: Checkpointer,
     confirmations: Confirmations,
@@ -168,6 +174,9 @@ impl Driver {
         let issuer = Issuer::of(config)?;
         let (checkpointer, core) = restore(config, rules, clock.now(), owned.as_ref())?;
         let page_url = config.http.page_url(server.address())?;
+        let profiles = start::profiles(config, clock.now().wall)?;
+        let captures = profiles.map(|store| CaptureTasks::new(store, page_url.clone()));
+        let core = core.capturing(config.profiles.on_breach);
         let dashboard = config.notifications.dashboard(&page_url)?;
         let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
@@ -206,6 +215,7 @@ impl Driver {
             report_in_writing: 0,
             report_stored: 0,
             asker: Asker::new(config.mesh.clone(), broker.bus.messenger()),
+            captures,
             broker,
             checkpointer,
             queries,
@@ -247,6 +257,9 @@ impl Driver {
             }
             Some(query) = self.queries.recv() => self.on_query(query),
             report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
+            report = capture_report(&mut self.captures) => {
+                CaptureTasks::on_report(&mut self.core, self.clock.now(), report);
+            }
             event = shard_event(&mut self.shard) => self.on_shard(event),
             event = self.lanes.next(order), if !is_full => match event {
                 Some((lane, event)) => self.on_lanes(lane, event),
@@ -275,6 +288,7 @@ impl Driver {
             shared.send(&self.core, now, self.issuer.key.as_ref());
         }
 
+        self.start_captures(now);
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();
         self.views.drop_stale(now.mono);
@@ -291,7 +305,7 @@ impl Driver {
         self.confirm(Now { mono: Mono(u64::MAX), ..now });
         self.notifications.end().await;
         // Both hold the connection, which would stay open with them.
-        drop((self.asker, self.shared_silences));
+        drop((self.captures, self.asker, self.shared_silences));
         if let Some(shard) = self.shard {
             shard.end().await;
         }
@@ -319,6 +333,7 @@ impl Driver {
             self.rules.deadline(),
             self.views.deadline(),
             self.core.next_post_at(),
+            self.captures.as_ref().and_then(|_| self.core.captures().next_deadline()),
             self.shared_silences.as_ref().map(|shared| shared.next_at),
             self.service_manager.next_deadline(),
             self.ends_at,
@@ -521,6 +536,12 @@ impl Driver {
                 orders::log_run(&done);
                 drop(answer.send(done));
             }
+            Query::Profiles(answer) => drop(answer.send(ProfileSource {
+                mesh: self.mesh.clone(),
+                rows: self.core.captures().rows(),
+                store: self.captures.as_ref().map(|captures| captures.store.clone()),
+            })),
+            Query::Capture(command, answer) => drop(answer.send(self.on_capture(command))),
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
                 let reader = self.checkpointer.history.clone();
@@ -570,6 +591,28 @@ impl Driver {
         Ok(done)
     }
 
+    fn on_capture(&mut self, command: CaptureCommand) -> Result<ProfileRow, CaptureError> {
+        if self.captures.is_none() {
+            return Err(CaptureError::NoStore);
+        }
+        if self.issuer.key.is_none() {
+            return Err(CaptureError::NoKey);
+        }
+        let ordered = self.core.on_capture_command(self.clock.now(), command)?;
+        tracing::info!(id = ordered.id, node = %ordered.node, "capture ordered by a client");
+        Ok(ordered)
+    }
+
+    fn start_captures(&mut self, now: Now) {
+        let Some(captures) = &mut self.captures else { return };
+        if self.core.captures().next_deadline().is_some() {
+            self.issuer.refresh(now.mono);
+        }
+        if let Some(file) = &self.issuer.key {
+            captures.start_due(&mut self.core, now, &self.asker.handle(), file.key());
+        }
+    }
+
     fn read_view(&mut self) -> Arc<PageSource> {
         let began = self.clock.now();
         if let Some(view) = self.views.latest(began.mono) {
@@ -581,6 +624,8 @@ impl Driver {
         let unkept = self.checkpointer.stats.history_dropped;
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
         view.own.asks = self.asker.counts();
+        view.own.captures = self.core.captures().ledger.clone();
+        view.own.profiles = self.captures.as_ref().map(|captures| captures.store.stats());
         view.own.shard = self.core.shard().map(Shard::counts);
         view.own.rule_files = self.rules.stats.clone();
         view.own.confirmations = self.confirmations.stats;
@@ -717,6 +762,14 @@ async fn shard_event(shard: &mut Option<ShardLink>) -> ShardEvent {
 async fn shared_silences(shared: &mut Option<SharedSilences>) -> Bytes {
     match shared {
         Some(shared) => shared.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next report of a capture; for ever none if no profile is kept.
+async fn capture_report(captures: &mut Option<CaptureTasks>) -> CaptureReport {
+    match captures {
+        Some(captures) => captures.next().await,
         None => std::future::pending().await,
     }
 }

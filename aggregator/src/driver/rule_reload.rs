@@ -127,8 +127,9 @@ impl RuleReload {
 
         self.stats.loaded += 1;
         let (budgets, thresholds) = (rules.budgets.len(), rules.thresholds.len());
+        let stragglers = rules.stragglers.len();
         core.reload(now, rules);
-        tracing::info!(budgets, thresholds, "rules reloaded");
+        tracing::info!(budgets, thresholds, stragglers, "rules reloaded");
         log_advice(advice);
     }
 

@@ -6,8 +6,11 @@ use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::{ListenError, Protection, Server};
 use plimsoll_runtime::supervision::Supervisor;
 
+use plimsoll_schemas::time::Wall;
+
 use crate::config::Config;
 use crate::io::http::Routes;
+use crate::io::profiles::{ProfileBounds, ProfileStore};
 
 /// Why an aggregator did not start.
 #[derive(Debug)]
@@ -47,4 +50,12 @@ pub(super) async fn servers(
     let address = config.http.health_address;
     let probes = Server::start_for_probes(address, routes.probes, supervisor).await?;
     Ok((pages, probes))
+}
+
+/// The profiles beside the state file, if there is one.
+pub(super) fn profiles(config: &Config, now: Wall) -> Result<Option<ProfileStore>, String> {
+    let settings = &config.profiles;
+    let bounds = ProfileBounds { profiles_max: settings.keep, age_max: settings.age_max() };
+    let state = config.state.path.as_deref();
+    state.map(|state| ProfileStore::open(state, &config.mesh, bounds, now)).transpose()
 }

@@ -1,4 +1,5 @@
-//! Requests of nodes' own histories, over the broker: one message there, one back.
+//! Requests to nodes, of their own histories and for captures, over the broker: one message there,
+//! one back.
 //!
 //! A response is found by its number and its subject, which only its node may publish to; anything
 //! else is dropped and counted. Bytes without a number that can be read end the node's oldest
@@ -14,14 +15,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use bytes::Bytes;
 use plimsoll_bus::{Messenger, ReceivedMessage, UnacknowledgedMessage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::subject::{answer_filter, answering_node, ask_subject};
+use plimsoll_schemas::subject::{answer_filter, answering_node, ask_subject, capture_subject};
 use plimsoll_schemas::wire::WireError;
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureRequest, CaptureResponse, CaptureStep};
 use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse};
+use plimsoll_schemas::wire::signature::ConfirmKey;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::core::captures::RequestError;
 use crate::core::view::AskCounts;
 use crate::limits::{ASK_ALL_WAIT, ASK_ATTEMPTS, ASK_PENDING_MAX, ASK_WAIT};
 
@@ -81,10 +85,10 @@ pub struct AskHandle(Weak<Asker>);
 
 /// Requests without a response, by number.
 #[derive(Debug, Default)]
-struct Pending(Mutex<Numbered>);
+struct Pending(Mutex<Waitings>);
 
 #[derive(Debug, Default)]
-struct Numbered {
+struct Waitings {
     last: u64,
     waiting: BTreeMap<u64, Waiting>,
     counts: AskCounts,
@@ -145,14 +149,10 @@ impl Asker {
         self.pending.lock().counts
     }
 
-    fn publish(&self, node: &NodeName, request: &HistoryRequest) -> Result<(), AskError> {
+    fn publish(&self, subject: String, payload: Bytes) -> Result<(), AskError> {
         // Before the request is sent, whose answer may come at once.
         self.receiver.get_or_init(|| self.receive());
-        let message = UnacknowledgedMessage {
-            subject: ask_subject(&self.mesh, node),
-            headers: Vec::new(),
-            payload: Bytes::from(request.encode()),
-        };
+        let message = UnacknowledgedMessage { subject, headers: Vec::new(), payload };
         self.messenger.publish(message).map_err(|_| AskError::Busy)
     }
 
@@ -168,7 +168,7 @@ impl Asker {
 }
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, Numbered> {
+    fn lock(&self) -> MutexGuard<'_, Waitings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,7 +209,7 @@ impl Pending {
     }
 }
 
-impl Numbered {
+impl Waitings {
     /// The request that a node's response with this number is for.
     fn take(&mut self, node: &NodeName, number: Option<u64>) -> Option<oneshot::Sender<Bytes>> {
         let is_of_node = |(_, waiting): &(&u64, &Waiting)| waiting.node == *node;
@@ -226,50 +226,95 @@ impl Numbered {
     }
 }
 
+/// A request under a number: how it is sent, and to whom.
+struct Request<'r> {
+    node: &'r NodeName,
+    subject: fn(&MeshName, &NodeName) -> String,
+    /// Its bytes, from its mesh, its number and the last token of the response's subject.
+    encode: &'r (dyn Fn(&MeshName, u64, &str) -> Vec<u8> + Sync),
+}
+
+/// The bytes of a response, and the number of its request.
+struct NumberedPayload {
+    number: u64,
+    payload: Bytes,
+}
+
 impl AskHandle {
-    /// A node's response to a request, whose number and asker are filled in here.
+    /// A node's response to a request of its history, whose number and asker are filled in here.
     pub async fn ask(
         &self,
         node: &NodeName,
         request: HistoryRequest,
     ) -> Result<HistoryResponse, AskError> {
-        let asker = self.0.upgrade().ok_or(AskError::Ending)?;
-        let (pending, token) = (Arc::clone(&asker.pending), asker.token.clone());
-        drop(asker);
-        let response = self.ask_under(&pending, node, HistoryRequest { asker: token, ..request });
-        let response = response.await;
-        pending.count(&response);
+        let numbered = |number, asker: &str| HistoryRequest {
+            number,
+            asker: asker.to_owned(),
+            ..request.clone()
+        };
+        let encode = |_: &MeshName, number, asker: &str| numbered(number, asker).encode();
+        let response = self.exchange(Request { node, subject: ask_subject, encode: &encode }).await;
+
+        let response = response.and_then(|NumberedPayload { number, payload }| {
+            let response = HistoryResponse::decode(&numbered(number, ""), &payload);
+            let response = response.map_err(AskError::Invalid)?;
+            match response.refused.is_empty() {
+                true => Ok(response),
+                false => Err(AskError::Refused(response.refused)),
+            }
+        });
+        if let Some(asker) = self.0.upgrade() {
+            asker.pending.count(&response);
+        }
         response
     }
 
-    async fn ask_under(
+    /// A node's response to a step of a capture, which is signed.
+    pub async fn capture(
         &self,
-        pending: &Pending,
         node: &NodeName,
-        mut request: HistoryRequest,
-    ) -> Result<HistoryResponse, AskError> {
+        id: CaptureId,
+        step: CaptureStep,
+        key: &ConfirmKey,
+    ) -> Result<CaptureResponse, RequestError> {
+        let encode = |mesh: &MeshName, number, asker: &str| {
+            let (asker, node, step) = (asker.to_owned(), node.clone(), step.clone());
+            CaptureRequest { number, asker, node, id, step }.encode(mesh, key)
+        };
+        let request = Request { node, subject: capture_subject, encode: &encode };
+        let Ok(NumberedPayload { payload, .. }) = self.exchange(request).await else {
+            return Err(RequestError::NoResponse);
+        };
+        let response = CaptureResponse::decode(&payload).ok().filter(|of| of.id == id);
+        response.ok_or(RequestError::Invalid)
+    }
+
+    /// The bytes of a node's response.
+    async fn exchange(&self, request: Request<'_>) -> Result<NumberedPayload, AskError> {
+        let pending = Arc::clone(&self.asker()?.pending);
         let mut others = 0;
         for _ in 0..ASK_ATTEMPTS {
             // Under a number of its own, so that a late answer
             // to the first attempt is not taken for one to this.
-            let (registered, answered) = pending.register(node)?;
-            request.number = registered.number;
-            // Not held while waiting: the connection closes once its owner lets go of it.
-            self.0.upgrade().ok_or(AskError::Ending)?.publish(node, &request)?;
-
-            if let Ok(Ok(payload)) = timeout(ASK_WAIT, answered).await {
-                let response = HistoryResponse::decode(&request, &payload);
-                let response = response.map_err(AskError::Invalid)?;
-                return match response.refused.is_empty() {
-                    true => Ok(response),
-                    false => Err(AskError::Refused(response.refused)),
-                };
+            let (registered, answered) = pending.register(request.node)?;
+            let number = registered.number;
+            {
+                // Not held while waiting: the connection closes once its owner lets go of it.
+                let asker = self.asker()?;
+                let payload = (request.encode)(&asker.mesh, number, &asker.token);
+                let subject = (request.subject)(&asker.mesh, request.node);
+                asker.publish(subject, Bytes::from(payload))?;
             }
-
+            if let Ok(Ok(payload)) = timeout(ASK_WAIT, answered).await {
+                return Ok(NumberedPayload { number, payload });
+            }
             others += registered.others();
         }
-
         Err(if others == 0 { AskError::Silent } else { AskError::Unexpected { others } })
+    }
+
+    fn asker(&self) -> Result<Arc<Asker>, AskError> {
+        self.0.upgrade().ok_or(AskError::Ending)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the aggregator touches the world: the streams' lanes, leases, the HTTP pages, the state
-//! file, the history file, the rule files, baselines and the receivers. It decides nothing but
-//! which lane is read next.
+//! file, the history file, profiles, the rule files, baselines and the receivers. It decides
+//! nothing but which lane is read next.
 
 pub mod asker;
 pub mod baselines;
@@ -12,5 +12,6 @@ pub mod http;
 pub mod lanes;
 pub mod lease;
 pub mod notify;
+pub mod profiles;
 pub mod rules;
 pub mod store;

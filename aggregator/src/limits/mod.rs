@@ -1,6 +1,8 @@
 //! Limits of the aggregator, each with its arithmetic.
 
 pub mod alerts;
+pub mod blame;
+pub mod captures;
 pub mod exposition;
 pub mod notifications;
 pub mod runs;

@@ -15,5 +15,6 @@ pub(crate) fn parse(text: &str, time_scale: u32) -> Rules {
     };
     rules.budgets.retain(|budget| names("budget", budget.name.as_str()));
     rules.thresholds.retain(|threshold| names("rule", threshold.name.as_str()));
+    rules.stragglers.retain(|straggler| names("straggler", straggler.name.as_str()));
     rules
 }

@@ -228,6 +228,7 @@ impl World {
         let operation = match self.rules.find(&rule)? {
             Rule::Budget(budget) | Rule::Burn(budget, _) => budget.operation.clone(),
             Rule::Threshold(threshold) => threshold.metric.operation(),
+            Rule::Straggler(straggler) => straggler.operation.clone()?,
         };
         let scope = match who {
             "fleet" => Scope::Fleet,

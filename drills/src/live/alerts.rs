@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use plimsoll_schemas::alert::{
-    AlertKey, AlertState, Evidence, LatencyEvidence, Notification, Scope, ValueEvidence,
+    AlertKey, AlertState, Evidence, LatencyEvidence, Notification, Scope, StragglerEvidence,
+    ValueEvidence,
 };
 use plimsoll_schemas::ids::{Operation, RuleName};
 use plimsoll_schemas::rule::file::shipped;
@@ -29,6 +30,8 @@ enum Shows {
     Value,
     /// A value of the machine, or of this GPU. If it fires, the alert's node is beside it.
     Machine { gpu: Option<&'static str> },
+    /// This rank, which computes longer.
+    Straggler { rank: usize },
 }
 
 impl ProvokedAlert {
@@ -60,6 +63,17 @@ impl ProvokedAlert {
         Self { shows: Shows::Machine { gpu }, ..Self::of_rule(rule, scope) }
     }
 
+    /// Of a rule about stragglers, which must name this rank.
+    ///
+    /// # Panics
+    /// When rule or operation are no names.
+    pub fn of_straggler(rule: &str, operation: &str, scope: Scope, rank: usize) -> Self {
+        let rule = RuleName::new(rule).expect("shipped rules have plain names");
+        let operation = Operation::new(operation).expect("the drill's step has a plain name");
+        let key = AlertKey { rule, scope, operation };
+        Self { key, shows: Shows::Straggler { rank }, has_fired: false }
+    }
+
     /// A notification that it moved into this state.
     pub fn notification(&self, state: AlertState, within: Duration) -> Expectation {
         let AlertKey { rule, scope, operation } = &self.key;
@@ -73,6 +87,10 @@ impl ProvokedAlert {
             (Shows::Machine { gpu }, AlertState::Firing) => {
                 format!("{operation}{} beyond the limit, its node beside it", of_gpu(gpu))
             }
+            (Shows::Straggler { rank }, AlertState::Firing) => {
+                format!("rank {rank} computes longer in {operation}")
+            }
+            (Shows::Straggler { rank }, _) => format!("rank {rank} as fast as the others"),
             (Shows::Value | Shows::Machine { .. }, _) => format!("{operation} within the limit"),
         };
 
@@ -101,12 +119,23 @@ impl ProvokedAlert {
                 let beside = if fires { format!(", beside it {beside}") } else { String::new() };
                 (is_beyond(evidence) == fires && (names || !fires), value(evidence) + &beside)
             }
+            // What was named is repeated at the end.
+            (Shows::Straggler { rank }, Evidence::Straggler(evidence)) => {
+                let is_it = evidence.peer == rank.to_string();
+                (is_it && evidence.class.as_deref() == Some("compute"), straggler(evidence))
+            }
             _ => (false, "other evidence than expected".to_owned()),
         };
 
         let seen = format!("{}, {seen}", notification.state.as_str());
         Look { at: Some(*at), ..Look::new(met, seen) }
     }
+}
+
+fn straggler(of: &StragglerEvidence) -> String {
+    let class = of.class.as_deref().unwrap_or("no class");
+    let (ms, lower) = (of.excess_seconds * 1e3, of.lower_seconds * 1e3);
+    format!("{} {}: {class} +{ms:.1} ms, at least {lower:.1} ms", of.by, of.peer)
 }
 
 fn latency(evidence: &LatencyEvidence) -> String {

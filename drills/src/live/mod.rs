@@ -22,4 +22,5 @@ pub mod report;
 pub mod rig;
 pub mod settings;
 pub mod steady;
+pub mod straggler;
 pub mod tally;

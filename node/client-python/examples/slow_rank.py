@@ -14,6 +14,7 @@ import random
 import socket
 import tempfile
 import time
+from pathlib import Path
 from typing import Any, List
 
 import plimsoll
@@ -81,16 +82,11 @@ class GlooBarrier:
         self.all_reduce(self.gradients)
 
 
-def spin(milliseconds: float) -> None:
-    """Computes for so long, with the noise that steps have."""
+def augment(milliseconds: float) -> None:
+    """What a rank computes longer."""
     end = time.perf_counter() + random.lognormvariate(0, 0.05) * milliseconds / 1e3
     while time.perf_counter() < end:
         pass
-
-
-def augment(milliseconds: float) -> None:
-    """What a rank computes longer."""
-    spin(milliseconds)
 
 
 def read_shard(milliseconds: float) -> None:
@@ -112,21 +108,29 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=60, help="a step of a healthy rank")
     parser.add_argument("--slow-rank", type=int, default=None, help="which rank is slow, if any")
     parser.add_argument("--slow-ms", type=float, default=20, help="what it needs longer")
-    parser.add_argument("--slow-after", type=float, default=0, help="seconds before it is slow")
-    parser.add_argument("--slow-in", default="compute", choices=("input", "compute", "checkpoint"))
+    parser.add_argument("--slow-in", default="compute", help="input, compute or checkpoint")
+    parser.add_argument("--slow-file", type=Path, help="it is slow while this file has such a word")
     parser.add_argument("--barrier", default="sockets", choices=("sockets", "gloo"))
     given = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     barrier = GlooBarrier() if given.barrier == "gloo" else SocketBarrier(rank, world)
 
-    start = time.monotonic()
     with tempfile.NamedTemporaryFile(prefix="plimsoll-checkpoint-") as file:
         # All ranks take the same number of steps: one that ends early would stop the others.
         for _ in range(int(given.seconds * 1e3 / given.step_ms)):
-            is_slow = rank == given.slow_rank and time.monotonic() - start >= given.slow_after
-            more = {given.slow_in: given.slow_ms} if is_slow else {}
-            train_step(barrier, given.step_ms, more, file.name)
+            slow_in = slow_class(given) if rank == given.slow_rank else ""
+            train_step(barrier, given.step_ms, {slow_in: given.slow_ms}, file.name)
     print(plimsoll.flush())
+
+
+def slow_class(given: argparse.Namespace) -> str:
+    """The class of time that the slow rank has more of now, if any."""
+    if given.slow_file is None:
+        return str(given.slow_in)
+    try:
+        return str(given.slow_file.read_text()).strip()
+    except FileNotFoundError:
+        return ""
 
 
 def train_step(barrier: Any, step_ms: float, more: Any, checkpoint: str) -> None:

@@ -3,8 +3,9 @@
 //! [`order`] is what to capture, [`capture`] does it, [`output`] is what comes back, [`Refusal`]
 //! why nothing does, and [`probe`] what this machine allows. Inside, [`target`] finds the
 //! interpreter in a process and watches that it stays the same one, [`layout`] has the offsets of
-//! each version, [`reader`] turns bytes into stacks, [`sampler`] does that on a schedule. The crate
-//! writes nothing into the target, sends it no signal and never uses ptrace.
+//! each version, [`reader`] turns bytes into stacks, [`sampler`] does that on a schedule.
+//! [`serve()`](serve::serve) takes orders over a socket. The crate writes nothing into the target,
+//! sends it no signal and never uses ptrace.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +21,8 @@ pub mod reader;
 pub mod refusal;
 pub mod sampler;
 pub mod schedule;
+pub mod serve;
 pub mod target;
-pub mod write;
 
 use order::Order;
 use output::Capture;

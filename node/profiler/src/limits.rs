@@ -1,4 +1,6 @@
-//! Bounds of a capture, each with its reason.
+//! Bounds of a capture, and of the service, each with its reason.
+
+use std::time::Duration;
 
 /// Highest sampling rate. A sample of eight threads takes some 0.1 ms, a tenth of its interval.
 pub const RATE_HZ_MAX: u32 = 1_000;
@@ -54,3 +56,12 @@ pub const MAPS_BYTES_MAX: u64 = 16 << 20;
 pub const OFFSET_MAX: u64 = 1 << 20;
 /// Open files of threads: below the usual limit of 1 024 for a process.
 pub const THREAD_FILES_MAX: usize = 512;
+
+/// Orders that are carried out at one time: a process at fault and a healthy one beside it.
+pub const ORDERS_AT_ONCE: usize = 2;
+/// Time without an order after which a service ends that the service manager starts again.
+pub const SERVE_IDLE_SECONDS: i64 = 60;
+/// Time in which an order must have come. A node writes its line at once.
+pub const ORDER_WAIT: Duration = Duration::from_secs(2);
+/// Time in which a peer must take a part of the response.
+pub const RESPONSE_WAIT: Duration = Duration::from_secs(5);

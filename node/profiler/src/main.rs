@@ -1,26 +1,35 @@
-//! `plimsoll-profiler`: carries out one order from its command line.
+//! `plimsoll-profiler`: carries out one order from its command line, or those of a node.
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use plimsoll_profiler::args::{Args, Format};
+use plimsoll_profile::{folded, pprof};
+use plimsoll_profiler::args::{Args, Command, Format};
+use plimsoll_profiler::capture;
 use plimsoll_profiler::order::{Order, ProcessId};
 use plimsoll_profiler::output::{Capture, Facts};
 use plimsoll_profiler::probe::{Closed, Probe, probe};
+use plimsoll_profiler::profile::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
-use plimsoll_profiler::{capture, write};
+use plimsoll_profiler::serve::settings::{EXAMPLE, Settings};
+use plimsoll_profiler::serve::{ServeError, serve};
 use plimsoll_runtime::exit::{Exit, fail};
-use plimsoll_runtime::stdout::print_line;
+use plimsoll_runtime::logs;
+use plimsoll_runtime::settings::{SettingsArgs, log_warnings, print_origins};
+use plimsoll_runtime::stdout::{print, print_line};
 
 const PROGRAM: &str = "plimsoll-profiler";
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let order = match Order::new(args.pid, args.rate, args.seconds) {
+    if let Some(Command::Serve(settings)) = &args.command {
+        return serve_by(settings);
+    }
+    let order = match Order::new(args.pid.unwrap_or_default(), args.rate, args.seconds) {
         Ok(order) => order,
         Err(error) => return fail(PROGRAM, Exit::Usage, &error),
     };
@@ -30,8 +39,8 @@ fn main() -> ExitCode {
 
     // First: an order whose result cannot be kept is not carried out.
     let mut out: Box<dyn Write> = match args.output.as_ref().map(File::create) {
-        None => Box::new(BufWriter::new(io::stdout().lock())),
-        Some(Ok(file)) => Box::new(BufWriter::new(file)),
+        None => Box::new(io::stdout().lock()),
+        Some(Ok(file)) => Box::new(file),
         Some(Err(error)) => return fail(PROGRAM, Exit::Failure, &format!("--output: {error}")),
     };
     let captured = match capture(&order, &Cancel::default()) {
@@ -48,11 +57,44 @@ fn main() -> ExitCode {
     }
 }
 
-fn written(capture: &Capture, format: Format, out: &mut impl Write) -> io::Result<()> {
-    match format {
-        Format::Folded => write::folded(capture, out),
-        Format::Json => write::json(capture, out),
+fn serve_by(args: &SettingsArgs) -> ExitCode {
+    if args.print_config {
+        print(EXAMPLE);
+        return Exit::Success.into();
     }
+    let resolved = match args.load::<Settings>("PLIMSOLL_PROFILER_", &[]) {
+        Ok(resolved) => resolved,
+        Err(error) => return fail(PROGRAM, Exit::Configuration, &error),
+    };
+    let settings = &resolved.value;
+    if let Err(problem) = settings.check() {
+        return fail(PROGRAM, Exit::Configuration, &resolved.located(&problem));
+    }
+    if args.check_config {
+        print_origins(&resolved);
+        return Exit::Success.into();
+    }
+
+    if let Err(problem) = logs::start(&settings.log) {
+        return fail(PROGRAM, Exit::Configuration, &problem);
+    }
+    log_warnings(&resolved);
+    match serve(settings) {
+        Ok(()) => Exit::Success.into(),
+        Err(error @ ServeError::Settings(_)) => fail(PROGRAM, Exit::Configuration, &error),
+        Err(error) => fail(PROGRAM, Exit::Listen, &error),
+    }
+}
+
+fn written(capture: &Capture, format: Format, out: &mut impl Write) -> io::Result<()> {
+    let profile = capture.profile(Paths::Full);
+    match format {
+        Format::Folded => out.write_all(folded::write(&profile, None).as_bytes())?,
+        Format::Pprof => {
+            out.write_all(&pprof::encode(&profile).map_err(io::Error::other)?)?;
+        }
+    }
+    out.flush()
 }
 
 fn exit(refusal: &Refusal) -> Exit {

@@ -5,12 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-
 use crate::limits::FRAME_TABLE_MAX;
 
 /// Stacks of one process over one time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Capture {
     pub facts: Facts,
     pub threads: Vec<Thread>,
@@ -20,12 +18,10 @@ pub struct Capture {
 }
 
 /// A function at a line.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// Its qualified name.
-    #[serde(serialize_with = "as_text")]
     pub function: Arc<str>,
-    #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
     /// Where the function starts.
     pub first_line: u32,
@@ -34,14 +30,14 @@ pub struct Frame {
 }
 
 /// A row of [`Capture::frames`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameRef(pub u32);
 
 /// A thread by its number in this machine's `/proc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u64);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     pub id: ThreadId,
     /// As the kernel has it.
@@ -49,8 +45,7 @@ pub struct Thread {
 }
 
 /// What a thread did when its stack was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadActivity {
     /// On a processor, or ready for one.
     Running,
@@ -61,7 +56,7 @@ pub enum ThreadActivity {
 }
 
 /// One thread at one instant.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackSample {
     pub thread: ThreadId,
     pub activity: ThreadActivity,
@@ -71,9 +66,8 @@ pub struct StackSample {
     pub is_truncated: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedStack {
-    #[serde(flatten)]
     pub stack: StackSample,
     pub count: u64,
 }
@@ -81,7 +75,7 @@ pub struct CountedStack {
 /// How the capture went. Every reading of a thread is in exactly one of `whole`, `torn`,
 /// `overflowed` and `empty`; every tick is in exactly one of `taken` and `missed`, but for the last
 /// of a process that ended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     pub pid: i32,
     pub python: String,
@@ -96,8 +90,7 @@ pub struct Facts {
     pub readings: ReadingCounts,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The time was over.
     Complete,
@@ -110,7 +103,7 @@ pub enum End {
     Denied,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
     pub taken: u64,
     /// Over before a sample could be taken.
@@ -120,7 +113,7 @@ pub struct Ticks {
 }
 
 /// Readings of threads, by what became of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadingCounts {
     /// In the stacks.
     pub whole: u64,
@@ -132,10 +125,6 @@ pub struct ReadingCounts {
     pub empty: u64,
     /// Of the whole ones: without the frames nearest to the root.
     pub truncated: u64,
-}
-
-fn as_text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
 }
 
 /// Distinct frames, in the order in which they appeared.

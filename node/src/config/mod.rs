@@ -17,6 +17,7 @@ use crate::core::Bounds;
 use crate::core::intake::Rules;
 use crate::core::outbox::{OutboxBounds, Thresholds, UnconfirmedBounds};
 
+mod captures;
 mod confirm;
 mod delivery;
 mod endpoint;
@@ -30,6 +31,7 @@ mod scrape;
 mod section;
 mod watch;
 
+pub use captures::CaptureSettings;
 pub use confirm::ConfirmSettings;
 pub use delivery::{
     BreakerSettings, DeadLetterSettings, EmergencySettings, OutboxSettings, SpoolSettings,
@@ -70,6 +72,7 @@ pub struct Config {
     pub confirm: ConfirmSettings,
     pub spool: SpoolSettings,
     pub history: HistorySettings,
+    pub captures: CaptureSettings,
     pub hardware: HardwareSettings,
     pub log: LogSettings,
 }

@@ -4,9 +4,10 @@
 //! passes [`intake`], which records it in the open interval; at the end of the interval the core
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
 //! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was
-//! sealed. The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the
-//! shutdown and is used by the driver. `confirmers` decides which confirmations are believed;
-//! `declared` has what they declare urgent.
+//! sealed. [`captures`] decides which ordered captures start, and keeps their profiles. The
+//! `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the shutdown and is
+//! used by the driver. `confirmers` decides which confirmations are believed; `declared` has what
+//! they declare urgent.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
@@ -17,6 +18,7 @@
 //! DESIGN N8, N43.
 
 mod bounds;
+pub mod captures;
 mod clock_steps;
 mod confirmers;
 mod declared;
@@ -51,6 +53,7 @@ use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_schemas::wire::{Body, Bus, NotedIncarnation};
 
 pub use bounds::Bounds;
+use captures::{CaptureAnswer, CaptureEnd, CaptureGate, CaptureStart, Captures};
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
 use declared::DeclaredUrgencies;
@@ -89,6 +92,8 @@ pub struct Core {
     /// Sealed messages for the history; `None` when none is kept. The driver takes them on each
     /// turn.
     records: Option<VecDeque<Record>>,
+    /// `None` unless captures are enabled.
+    captures: Option<Captures>,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,
     /// Those that aggregators have.
@@ -136,6 +141,7 @@ impl Core {
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             records: None,
+            captures: None,
             hardware: OpenReadings::default(),
             sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
@@ -232,6 +238,11 @@ impl Core {
 
     /// Records what a read of a datagram socket brought, or counts what it did not.
     pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
+        if let SocketEvent::Datagram { bytes, sender: Some(pid) } = event
+            && let Some(captures) = &mut self.captures
+        {
+            captures.on_sender(now.mono, pid, |series| self.intake.has_line(bytes, series));
+        }
         self.intake.on_socket_event(now.wall, event);
     }
 
@@ -341,8 +352,11 @@ impl Core {
         }
     }
 
-    /// From here on only confirmations with this key count.
+    /// From here on only confirmations and orders with this key count.
     pub fn set_confirm_key(&mut self, key: ConfirmKey) {
+        if let Some(captures) = &mut self.captures {
+            captures.set_key(key.clone());
+        }
         self.confirmers.key = Some(key);
     }
 
@@ -526,7 +540,8 @@ impl Core {
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
         let spool = self.spool.next_deadline(self.brought());
-        let deadlines = [emptied, self.outbox.next_deadline(), spool];
+        let capture = self.captures.as_ref().and_then(Captures::next_deadline);
+        let deadlines = [emptied, self.outbox.next_deadline(), spool, capture];
         deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
 
@@ -570,6 +585,38 @@ impl Core {
 
     pub fn next_record(&mut self) -> Option<Record> {
         self.records.as_mut()?.pop_front()
+    }
+
+    /// Carries out captures from now on, as far as the gate lets them.
+    pub fn enable_captures(&mut self, identity: &Identity, gate: CaptureGate) {
+        self.captures = Some(Captures::new(identity, gate));
+    }
+
+    pub fn on_capture_request(&mut self, now: Now, payload: &[u8]) -> Option<CaptureAnswer> {
+        self.captures.as_mut()?.on_request(now, payload)
+    }
+
+    /// The kernel states that this process has sent a frame.
+    pub fn on_frame_sender(&mut self, now: Now, frame: &Frame, pid: u32) {
+        if let Some(captures) = &mut self.captures {
+            captures.on_sender(now.mono, pid, |series| self.intake.has_frame(frame, series));
+        }
+    }
+
+    /// Whether datagrams must carry their senders.
+    pub fn is_searching_sender(&self) -> bool {
+        self.captures.as_ref().is_some_and(Captures::is_searching)
+    }
+
+    /// The capture to start now.
+    pub fn next_capture(&mut self, now: Now) -> Option<CaptureStart> {
+        self.captures.as_mut()?.on_deadline(now.mono)
+    }
+
+    pub fn on_captured(&mut self, now: Now, end: CaptureEnd) {
+        if let Some(captures) = &mut self.captures {
+            captures.on_captured(now.mono, end);
+        }
     }
 
     pub fn on_handover_failed(&mut self, now: Now, ticket: Ticket) {
@@ -803,6 +850,7 @@ impl Core {
             denials: self.denials,
             dead_letters: self.outbox.dead_letters(),
             spool: self.spool.stats(),
+            captures: self.captures.as_ref().map(Captures::stats),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
             limits: self.intake.limits(),

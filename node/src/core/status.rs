@@ -6,6 +6,7 @@ use plimsoll_schemas::ids::LossReason;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::{Bus, Totals};
 
+use super::captures::CaptureStats;
 use super::intake::IntakeStats;
 use super::intake::otlp::OtlpStats;
 use super::outbox::{BreakerState, DeadLetterStats};
@@ -51,6 +52,8 @@ pub struct Status {
     pub dead_letters: DeadLetterStats,
     /// The spool; all zero without one.
     pub spool: SpoolStats,
+    /// `None` unless captures are enabled.
+    pub captures: Option<CaptureStats>,
     /// Messages sent and not yet acknowledged.
     pub in_flight: usize,
     /// Series in the open interval.

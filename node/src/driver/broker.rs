@@ -4,6 +4,7 @@
 //!
 //! DESIGN S30.
 
+use bytes::Bytes;
 use plimsoll_bus::{BusConfig, BusError, BusEvent, Publish};
 use plimsoll_runtime::absence::Absence;
 use plimsoll_runtime::broker_faults::BrokerFaults;
@@ -13,16 +14,14 @@ use plimsoll_schemas::subject::answer_subject;
 use plimsoll_schemas::time::{Mono, Now};
 
 use crate::core::Core;
-use crate::io::broker_connection::{BrokerConnection, LinkEvent};
-use crate::io::history::Answer;
+use crate::io::broker_connection::{BrokerConnection, LinkEvent, ReceivedRequests};
 
 pub(super) struct Broker {
     link: BrokerConnection,
     config: BusConfig,
     mesh: MeshName,
     node: NodeName,
-    /// Whether requests of the node's history are received.
-    has_history: bool,
+    requests: ReceivedRequests,
     /// The connection's tasks as one, which the driver starts again if they end.
     task: SupervisedTask,
     started: Mono,
@@ -43,12 +42,12 @@ impl Broker {
         config: BusConfig,
         mesh: &MeshName,
         node: &NodeName,
-        has_history: bool,
+        requests: ReceivedRequests,
         supervisor: &Supervisor,
         now: Mono,
     ) -> Result<Self, BusError> {
         let url = config.url_without_secrets();
-        let link = BrokerConnection::open(config.clone(), mesh, node, has_history)?;
+        let link = BrokerConnection::open(config.clone(), mesh, node, requests)?;
         let absence = Absence::since(now);
 
         Ok(Self {
@@ -56,7 +55,7 @@ impl Broker {
             config,
             mesh: mesh.clone(),
             node: node.clone(),
-            has_history,
+            requests,
             task: supervisor.task("broker"),
             started: now,
             restart_at: None,
@@ -88,7 +87,7 @@ impl Broker {
         self.started = now;
 
         let config = self.config.clone();
-        match BrokerConnection::open(config, &self.mesh, &self.node, self.has_history) {
+        match BrokerConnection::open(config, &self.mesh, &self.node, self.requests) {
             Ok(link) => {
                 // A connection that is opened anew has no such number until a confirmation comes.
                 link.spread_reconnects(self.mesh_nodes);
@@ -167,10 +166,10 @@ impl Broker {
         }
     }
 
-    /// Sends an answer about the node's history, once.
-    pub(super) fn answer(&self, answer: Answer) {
-        let subject = answer_subject(&self.mesh, &self.node, &answer.asker);
-        self.link.publish_unacknowledged(subject, answer.payload);
+    /// Sends a response to a request of an aggregator, once.
+    pub(super) fn respond(&self, asker: &str, response: Bytes) {
+        let subject = answer_subject(&self.mesh, &self.node, asker);
+        self.link.publish_unacknowledged(subject, response);
     }
 
     /// A broker can cause many: the 1st, 2nd, 4th, 8th ... is logged.
@@ -253,7 +252,10 @@ mod tests {
         let identity =
             Identity { mesh: mesh.clone(), node: node.clone(), labels: Labels::default() };
         let mut core = Core::new(identity, Bounds::default(), start);
-        let connected = Broker::connect(config, &mesh, &node, false, &supervisor, start.mono);
+        let connected = {
+            let requests = ReceivedRequests::default();
+            Broker::connect(config, &mesh, &node, requests, &supervisor, start.mono)
+        };
         let mut broker = connected.unwrap();
         broker.close();
         broker.on_ended(&mut core, start);

@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::core::departure::SocketPoll;
 use crate::core::intake::RejectedInput;
 use crate::io::cost::{Cost, Stage};
-use crate::io::frames::{FrameAnswer, Frames};
+use crate::io::frames::{FrameAnswer, Frames, SentFrame};
 use crate::io::http::InputStats;
 use crate::io::listen::Sockets;
 use crate::io::otlp::{OtlpServers, RecordedBody};
@@ -68,6 +68,7 @@ impl Inputs {
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         // Before anything is read: a note may have become overdue since the last turn.
         self.check_answers(core, now);
+        self.sockets.search_senders(core.is_searching_sender());
         // Datagrams first: the kernel drops what their buffers have no room for, while frames and
         // bodies wait at their senders.
         let datagrams = self.sockets.take(cost, |event| core.on_socket_event(now, event));
@@ -87,8 +88,12 @@ impl Inputs {
 
         let frames = self.frames.take(|read| match read {
             // Recorded first: the note must count what its answer states.
-            Ok(frame) => {
-                Some(FrameAnswer { seq: core.on_frame(now, frame), note: core.wait_for_note(now) })
+            Ok(SentFrame { frame, process }) => {
+                if let Some(pid) = process {
+                    core.on_frame_sender(now, &frame, pid);
+                }
+                let seq = core.on_frame(now, frame);
+                Some(FrameAnswer { seq, note: core.wait_for_note(now) })
             }
             Err(error) => {
                 core.on_frame_rejected(error.reason());

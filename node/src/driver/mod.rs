@@ -17,11 +17,13 @@ use plimsoll_clock::Clock;
 use plimsoll_runtime::confirm_key::ConfirmKeyFile;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::service_manager::ServiceManager;
+use plimsoll_runtime::settings::is_identified;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::wire::capture::CaptureRefusal;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -31,10 +33,12 @@ use self::inputs::Inputs;
 use self::spool::SpoolWriter;
 pub use self::start::StartError;
 use crate::config::Config;
+use crate::core::captures::CaptureGate;
 use crate::core::departure::{Departure, Step};
 use crate::core::outbox::MessageNonce;
 use crate::core::{Core, Identity};
-use crate::io::broker_connection::LinkEvent;
+use crate::io::broker_connection::{LinkEvent, ReceivedRequests};
+use crate::io::captures::Profiler;
 use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
 use crate::io::history::History;
@@ -50,6 +54,7 @@ struct Driver {
     broker: Broker,
     spool: SpoolWriter,
     history: History,
+    profiler: Profiler,
     inputs: Inputs,
     pages: Pages,
     sampler: Sampler,
@@ -83,6 +88,22 @@ fn message_nonce() -> Result<MessageNonce, StartError> {
     Ok(nonce)
 }
 
+/// Without a key, or credentials by which the broker keeps others from ordering, anyone could.
+fn capture_gate(key: Option<&ConfirmKeyFile>, is_identified: bool) -> CaptureGate {
+    let closed = |refusal, fix| {
+        tracing::warn!("captures.enabled: all orders are refused: {fix}");
+        CaptureGate::Closed(refusal)
+    };
+    match key {
+        None => closed(CaptureRefusal::NoKey, "set confirm.key_file"),
+        Some(_) if !is_identified => closed(
+            CaptureRefusal::NoCredentials,
+            "give the node credentials for the broker: plimsoll nats-config",
+        ),
+        Some(file) => CaptureGate::Signed(file.key().clone()),
+    }
+}
+
 impl Driver {
     async fn start(config: &Config) -> Result<Self, StartError> {
         let invalid = |message: String| StartError::configuration(&message);
@@ -99,9 +120,14 @@ impl Driver {
         let pages = Pages::start(&config.http, &protection, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
-        let (mesh, has_history) = (&config.mesh, config.history.path.is_some());
-        let broker = Broker::connect(bus, mesh, &node, has_history, &supervisor, clock.now().mono)
-            .map_err(|error| invalid(format!("bus: {error}")))?;
+        let requests = ReceivedRequests {
+            history: config.history.path.is_some(),
+            captures: config.captures.enabled,
+        };
+        let is_identified = is_identified(&bus);
+        let broker =
+            Broker::connect(bus, &config.mesh, &node, requests, &supervisor, clock.now().mono)
+                .map_err(|error| invalid(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware, &supervisor);
         let scraper = Scraper::start(&node, config.endpoints(), &supervisor);
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
@@ -110,6 +136,9 @@ impl Driver {
         let mut core = core.with_nonce(message_nonce()?);
         let confirm_key = config.confirm.key().map_err(invalid)?;
         confirm_key.iter().for_each(|file| core.set_confirm_key(file.key().clone()));
+        if config.captures.enabled {
+            core.enable_captures(&identity, capture_gate(confirm_key.as_ref(), is_identified));
+        }
         let history = History::open(&config.history, &identity, clock)
             .map_err(|error| StartError::configuration(&error))?;
         if history.is_kept() {
@@ -127,6 +156,7 @@ impl Driver {
             broker,
             spool,
             history,
+            profiler: Profiler::new(&config.captures),
             inputs,
             pages,
             sampler,
@@ -156,7 +186,8 @@ impl Driver {
             result = self.spool.written() => {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
             }
-            answer = self.history.answer() => self.broker.answer(answer),
+            answer = self.history.answer() => self.broker.respond(&answer.asker, answer.payload),
+            end = self.profiler.next() => self.core.on_captured(self.clock.now(), end),
             Some(query) = self.pages.next() => {
                 // The client may have closed its connection.
                 let _sent = query.send(self.stats());
@@ -182,6 +213,9 @@ impl Driver {
         self.broker.restart_if_due(now.mono);
         self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
+        while let Some(start) = self.core.next_capture(now) {
+            self.profiler.start(start);
+        }
         self.cost.end(Stage::Decide);
         // After the deadline, which may have closed an interval, and before the spool is written:
         // what is sealed here is in its next batch.
@@ -233,21 +267,31 @@ impl Driver {
         match event {
             LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, &event),
             LinkEvent::Confirmation(payload) => {
-                if let Some(file) = &mut self.confirm_key
-                    && file.refresh(now.mono)
-                {
-                    self.core.set_confirm_key(file.key().clone());
-                }
+                self.refresh_key(now);
                 self.broker.on_confirmation(&mut self.core, now, &payload);
             }
             LinkEvent::HistoryRequest(payload) => {
                 self.history.request(payload, self.core.body_bytes_max());
+            }
+            LinkEvent::CaptureRequest(payload) => {
+                self.refresh_key(now);
+                if let Some(answer) = self.core.on_capture_request(now, &payload) {
+                    self.broker.respond(&answer.asker, answer.response.encode().into());
+                }
             }
             LinkEvent::CutOff if self.departure.step() == Step::Running => {
                 self.broker.on_ended(&mut self.core, now);
             }
             LinkEvent::CutOff => self.departure.on_connection_lost(now.mono),
             LinkEvent::Closed => self.departure.on_closed(),
+        }
+    }
+
+    fn refresh_key(&mut self, now: Now) {
+        if let Some(file) = &mut self.confirm_key
+            && file.refresh(now.mono)
+        {
+            self.core.set_confirm_key(file.key().clone());
         }
     }
 

@@ -9,7 +9,7 @@ use plimsoll_bus::{
     Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket, UnacknowledgedMessage,
 };
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::subject::{ask_subject, confirm_subject};
+use plimsoll_schemas::subject::{ask_subject, capture_subject, confirm_subject};
 use tokio::task::JoinHandle;
 
 /// Something that happened on the bus.
@@ -18,6 +18,7 @@ pub enum LinkEvent {
     Bus(BusEvent),
     Confirmation(Bytes),
     HistoryRequest(Bytes),
+    CaptureRequest(Bytes),
     /// The connection, or its subscription, ended; no more answers will arrive.
     CutOff,
     /// The connection is closed, as requested.
@@ -35,21 +36,31 @@ pub struct BrokerConnection {
     confirmations: Option<Listener>,
     /// Requests of aggregators; `None` when no history is kept.
     requests: Option<Listener>,
+    /// The same of captures; `None` unless they are enabled.
+    captures: Option<Listener>,
+}
+
+/// Which requests of aggregators are received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceivedRequests {
+    pub history: bool,
+    pub captures: bool,
 }
 
 impl BrokerConnection {
-    /// Starts to connect; with a history, requests of it are received.
+    /// Starts to connect.
     pub fn open(
         config: BusConfig,
         mesh: &MeshName,
         node: &NodeName,
-        has_history: bool,
+        received: ReceivedRequests,
     ) -> Result<Self, BusError> {
         let (bus, events) = Bus::connect(config)?;
         let confirmations = Some(bus.listen(confirm_subject(mesh, node)));
-        let requests = has_history.then(|| bus.listen(ask_subject(mesh, node)));
+        let requests = received.history.then(|| bus.listen(ask_subject(mesh, node)));
+        let captures = received.captures.then(|| bus.listen(capture_subject(mesh, node)));
         let (bus, events) = (Some(bus), Some(events));
-        Ok(Self { bus, closing: None, events, confirmations, requests })
+        Ok(Self { bus, closing: None, events, confirmations, requests, captures })
     }
 
     /// What happens next. Cancel safe.
@@ -58,6 +69,7 @@ impl BrokerConnection {
         let mut event = pin!(event(&mut self.events));
         let mut confirmation = pin!(received(&mut self.confirmations));
         let mut request = pin!(received(&mut self.requests));
+        let mut capture = pin!(received(&mut self.captures));
 
         poll_fn(|context| {
             if closed.as_mut().poll(context).is_ready() {
@@ -69,8 +81,11 @@ impl BrokerConnection {
             if let Poll::Ready(payload) = confirmation.as_mut().poll(context) {
                 return Poll::Ready(payload.map_or(LinkEvent::CutOff, LinkEvent::Confirmation));
             }
-            let request = request.as_mut().poll(context);
-            request.map(|payload| payload.map_or(LinkEvent::CutOff, LinkEvent::HistoryRequest))
+            if let Poll::Ready(payload) = request.as_mut().poll(context) {
+                return Poll::Ready(payload.map_or(LinkEvent::CutOff, LinkEvent::HistoryRequest));
+            }
+            let capture = capture.as_mut().poll(context);
+            capture.map(|payload| payload.map_or(LinkEvent::CutOff, LinkEvent::CaptureRequest))
         })
         .await
     }
@@ -107,7 +122,7 @@ impl BrokerConnection {
     /// Begins to close the connection, once.
     pub fn close(&mut self) {
         if let Some(bus) = self.bus.take() {
-            (self.confirmations, self.requests) = (None, None);
+            (self.confirmations, self.requests, self.captures) = (None, None, None);
             self.closing = Some(tokio::spawn(bus.close()));
         }
     }

@@ -2,6 +2,7 @@
 
 mod answers;
 pub mod broker_connection;
+pub mod captures;
 mod connections;
 pub mod cost;
 pub mod frames;

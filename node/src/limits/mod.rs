@@ -435,3 +435,29 @@ pub const HISTORY_DAYS: u32 = 30;
 pub const HISTORY_MIB: u64 = 2_048;
 /// By how much the thread of the history gives way to all others.
 pub const HISTORY_NICENESS: i32 = 10;
+
+/// Captures at one time: a process at fault and a healthy one beside it, of one alert.
+pub const CAPTURES_AT_ONCE: usize = 2;
+/// Orders of captures whose state is kept. Few run at a time, and their profiles are few: at most
+/// [`CAPTURES_PER_WINDOW`] of each kind start in an hour, and each has up to 4 MiB.
+pub const CAPTURE_ORDERS_MAX: usize = 64;
+/// Time for which the state and the profile of an order that has ended are kept.
+pub const CAPTURE_KEPT_FOR: Duration = Duration::from_secs(600);
+/// How far ahead an order's instant may be. Aggregators choose a few seconds; beyond, a clock is
+/// wrong, and the one order that may wait would keep others out.
+pub const CAPTURE_EARLY_MAX: Duration = Duration::from_secs(60);
+/// Time after the instant in which a process may still send what it is searched by: clients send
+/// each second, by default.
+pub const CAPTURE_SEARCH_AFTER: Duration = Duration::from_secs(5);
+/// Processes that are kept of those that send a series; two are too many already.
+pub const CAPTURE_SENDERS_MAX: usize = 8;
+/// Time from one capture to the next for the same rule.
+pub const CAPTURE_RULE_PAUSE: Duration = Duration::from_secs(20 * 60);
+/// Time in which as many captures start as [`CAPTURES_PER_WINDOW`].
+pub const CAPTURE_WINDOW: Duration = Duration::from_secs(3_600);
+/// Captures for alerts in that time, and as many by operators: one has under 1 % of a core.
+pub const CAPTURES_PER_WINDOW: usize = 6;
+/// Time beyond the length of a capture in which the profiler must respond.
+pub const PROFILER_WAIT: Duration = Duration::from_secs(10);
+/// Time beyond it after which a capture is given up, whatever became of the thread that waits.
+pub const CAPTURE_RESPONSE_WAIT: Duration = Duration::from_secs(15);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::profile_evidence::ProfileEvidence;
 use crate::budget::Window;
 use crate::ids::{Labels, NodeName};
 
@@ -25,6 +26,9 @@ pub struct AlertContext {
     pub completeness: Option<(u64, u64)>,
     /// Link to a dashboard at the time of the alert.
     pub dashboard: Option<String>,
+    /// What the process at fault does more than that of a peer; absent until both were profiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileEvidence>,
 }
 
 /// A bar of a small histogram. One of its ends is the limit and exact; at the others a sample may

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::evidence::{BurnEvidence, Evidence, LatencyEvidence, StretchEvidence, ValueEvidence};
+use super::profile_evidence::ProfileEvidence;
 use super::state::AlertState;
 use crate::figure::{count, counted, number, percent, span};
 use crate::scope::{AlertKey, Scope};
@@ -10,12 +11,22 @@ use crate::scope::{AlertKey, Scope};
 /// The change in words: the value, its limit, the scope.
 ///
 /// `epoch_hook p99 24 ms over 18 ms on node n1, 1,234 samples in 1m`
-pub(super) fn describe(key: &AlertKey, state: AlertState, evidence: &Evidence) -> String {
+pub(super) fn describe(
+    key: &AlertKey,
+    state: AlertState,
+    evidence: &Evidence,
+    profile: Option<&ProfileEvidence>,
+) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _written = match evidence {
         Evidence::Latency(latency) => of_latency(&mut text, key, state, latency),
         Evidence::Burn(burn) => of_burn(&mut text, key, burn),
+        Evidence::Straggler(straggler) => {
+            let function = profile.and_then(ProfileEvidence::function);
+            text.push_str(&straggler.sentence(key.scope.node(), state, function));
+            Ok(())
+        }
         Evidence::Value(value) => of_value(&mut text, key, value),
         Evidence::Gap(gap) => {
             let samples = counted(gap.gap_samples, "sample");
@@ -138,7 +149,7 @@ mod tests {
         let Evidence::Latency(exact) = latency(0.024, 1_234) else { panic!("it is of a latency") };
         let open = LatencyEvidence { within_seconds: Some((0.02, 0.025)), ..exact };
         assert_eq!(
-            describe(&key(None), AlertState::Firing, &Evidence::Latency(open)),
+            describe(&key(None), AlertState::Firing, &Evidence::Latency(open), None),
             "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
              1,234 samples in 1m"
         );
@@ -150,9 +161,9 @@ mod tests {
         for (learning, vary) in [(false, "counts vary"), (true, "counts are assumed to vary")] {
             let of = LatencyEvidence { overdispersion: 6.1, learning, ..of.clone() };
             let ended = Evidence::Latency(of.clone());
-            assert!(!describe(&key(None), AlertState::Resolved, &ended).contains("vary"));
+            assert!(!describe(&key(None), AlertState::Resolved, &ended, None).contains("vary"));
             assert_eq!(
-                describe(&key(None), AlertState::Firing, &Evidence::Latency(of)),
+                describe(&key(None), AlertState::Firing, &Evidence::Latency(of), None),
                 format!(
                     "epoch_hook p99 24 ms over 18 ms in the fleet, 1,234 samples in 1m, {vary} 6.1 \
                      times as much as with independent samples"
@@ -186,27 +197,27 @@ mod tests {
         let (n1, fleet) = (key(Some("n1")), key(None));
         let table = [
             (
-                describe(&n1, AlertState::Firing, &latency(0.024, 1_234)),
+                describe(&n1, AlertState::Firing, &latency(0.024, 1_234), None),
                 "epoch_hook p99 24 ms over 18 ms on node n1, 1,234 samples in 1m",
             ),
             (
-                describe(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
+                describe(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567), None),
                 "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1,234,567 samples in 1m",
             ),
             (
-                describe(&fleet, AlertState::Firing, &burn),
+                describe(&fleet, AlertState::Firing, &burn, None),
                 "epoch_hook spends its error budget 16.2 times too fast over 1h and 31 times \
                  over 5m in the fleet, 62 % of it left",
             ),
             (
-                describe(&n1, AlertState::Firing, &value(0.91)),
+                describe(&n1, AlertState::Firing, &value(0.91), None),
                 "memory_used_ratio 0.91 is > 0.85 on node n1",
             ),
             (
-                describe(&n1, AlertState::Resolved, &value(0.5)),
+                describe(&n1, AlertState::Resolved, &value(0.5), None),
                 "memory_used_ratio 0.5 is not > 0.85 on node n1",
             ),
-            (describe(&n1, AlertState::Firing, &gap), "37 samples missing on node n1"),
+            (describe(&n1, AlertState::Firing, &gap, None), "37 samples missing on node n1"),
         ];
         for (got, wanted) in table {
             assert_eq!(got, wanted);

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Window;
-use crate::ids::Labels;
+use crate::ids::{Labels, Operation};
 use crate::metric::{Comparison, Metric};
+use crate::straggler::StragglerMethod;
 
 /// The values that changed an alert's state, by type of rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,8 @@ pub enum Evidence {
     Burn(BurnEvidence),
     /// A node's ledger entry.
     Gap(GapEvidence),
+    /// A peer that is slower than the others.
+    Straggler(StragglerEvidence),
     /// Anything else.
     Value(ValueEvidence),
 }
@@ -27,12 +30,12 @@ impl Evidence {
     pub fn latency(&self) -> Option<&LatencyEvidence> {
         match self {
             Self::Latency(latency) => Some(latency),
-            Self::Burn(_) | Self::Gap(_) | Self::Value(_) => None,
+            Self::Burn(_) | Self::Gap(_) | Self::Straggler(_) | Self::Value(_) => None,
         }
     }
 
     /// What was found, and what it was compared with, in the rule's own unit: seconds, a burn rate,
-    /// or that of its metric.
+    /// or that of its metric; of a straggler the excess, as a share, and what is allowed.
     #[must_use]
     pub fn value_and_limit(&self) -> (f64, f64) {
         match self {
@@ -43,6 +46,7 @@ impl Evidence {
                 let samples = gap.gap_samples as f64;
                 (samples, 0.0)
             }
+            Self::Straggler(straggler) => (straggler.excess_ratio, straggler.allowed_ratio),
             Self::Value(value) => (value.value, value.threshold),
         }
     }
@@ -54,6 +58,52 @@ impl Evidence {
 pub struct GapEvidence {
     /// How many; 0 once none is missing any more.
     pub gap_samples: u64,
+}
+
+/// A peer that is slower than the others of its cohort, the slowest of its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct StragglerEvidence {
+    /// How it shows.
+    pub method: StragglerMethod,
+    /// The operation that spans a step.
+    pub operation: Operation,
+    /// The labels that all peers of the cohort share.
+    pub cohort: Labels,
+    /// The label whose values are the peers.
+    pub by: String,
+    /// Its value: the peer.
+    pub peer: String,
+    /// Peers of the cohort that report.
+    pub peers: u64,
+    /// Further peers of the same node that are slower than allowed.
+    pub others_of_node: u64,
+    /// By how much a step is slower than that of the median peer.
+    pub excess_seconds: f64,
+    /// Its lower confidence bound, at 95 %.
+    pub lower_seconds: f64,
+    /// Its upper confidence bound.
+    pub upper_seconds: f64,
+    /// The excess as a share of the median peer's work per step.
+    pub excess_ratio: f64,
+    /// Its lower confidence bound.
+    pub lower_ratio: f64,
+    /// Its upper confidence bound.
+    pub upper_ratio: f64,
+    /// The excess up to which a peer is healthy.
+    pub allowed_ratio: f64,
+    /// The class of time that covers most of the excess; `None` if none does.
+    pub class: Option<String>,
+    /// Classes of work that peers of the cohort measure.
+    pub measured: Vec<String>,
+    /// Classes of work of which they send no samples.
+    pub unmeasured: Vec<String>,
+    /// Since when it is slower, in seconds since 1970.
+    pub slow_since_seconds: f64,
+    /// Hours that all peers lose to it, per hour.
+    pub peer_hours_per_hour: f64,
+    /// An upper bound of the chance that noise alone shows as much within a day.
+    pub chance_of_error: f64,
 }
 
 /// The burn rate of an error budget.

@@ -10,8 +10,10 @@ mod description;
 mod event;
 mod evidence;
 mod notification;
+mod profile_evidence;
 mod silence;
 mod state;
+mod straggler_sentence;
 mod timestamp;
 
 pub use crate::scope::{AlertKey, Scope};
@@ -19,9 +21,11 @@ pub use alerts_page::{Acknowledgement, AlertRow, AlertsPage};
 pub use context::{AlertContext, BarSeconds, BusContext, HardwareContext, WorstNode};
 pub use event::LatencyHigh;
 pub use evidence::{
-    BurnEvidence, Evidence, GapEvidence, LatencyEvidence, StretchEvidence, ValueEvidence,
+    BurnEvidence, Evidence, GapEvidence, LatencyEvidence, StragglerEvidence, StretchEvidence,
+    ValueEvidence,
 };
 pub use notification::{AlertEndReason, Notification};
+pub use profile_evidence::{FunctionEvidence, ProfileEvidence};
 pub use silence::{NamePattern, Silence, SilenceMatch, SilenceOrigin, SilenceRow, SilencesPage};
 pub use state::{AlertState, DataStatus};
 

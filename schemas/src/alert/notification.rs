@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::context::AlertContext;
 use super::description::describe;
 use super::evidence::Evidence;
+use super::profile_evidence::ProfileEvidence;
 use super::state::{AlertState, DataStatus};
 use crate::annotations::Severity;
 use crate::ids::MeshName;
@@ -157,7 +158,13 @@ impl Notification {
     /// The change in one line, for rules without a summary.
     #[must_use]
     pub fn description(&self) -> String {
-        let text = describe(&self.key, self.state, &self.evidence);
+        let profile = self.context.as_ref().and_then(|context| context.profile.as_ref());
+        let mut text = describe(&self.key, self.state, &self.evidence, profile);
+        // The sentence about a straggler has its function in the middle.
+        let is_sentence = matches!(self.evidence, Evidence::Straggler(_));
+        if let Some(words) = profile.filter(|_| !is_sentence).and_then(ProfileEvidence::in_words) {
+            text = format!("{text}; {words}");
+        }
         match self.ended {
             // It was not shown to be within its limit.
             Some(why) => format!("{text}; ended: {}", why.in_words()),

@@ -88,6 +88,21 @@ pub mod wire {
     pub const HISTORY_RESPONSE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
     /// Slots in a response: twelve minutes of seconds.
     pub const HISTORY_SLOTS_MAX: usize = 720;
+    /// Longest ordered capture, in seconds.
+    pub const CAPTURE_SECONDS_MAX: u32 = 60;
+    /// Highest ordered rate, in samples a second.
+    pub const CAPTURE_HZ_MAX: u32 = 100;
+    /// Bytes of a request of a capture: an operation, labels and some numbers.
+    pub const CAPTURE_REQUEST_BYTES_MAX: usize = 16 * 1024;
+    /// Bytes of a captured profile, as compressed pprof; one of a minute of a training job takes
+    /// less than a tenth.
+    pub const CAPTURE_PROFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+    /// Bytes of it in one response.
+    pub const CAPTURE_CHUNK_BYTES_MAX: usize = 256 * 1024;
+    /// Bytes of a response: a chunk and some facts; less than a message.
+    pub const CAPTURE_RESPONSE_BYTES_MAX: usize = CAPTURE_CHUNK_BYTES_MAX + 16 * 1024;
+    /// Bytes of a line between a node and the profiler; facts take the most.
+    pub const PROFILER_LINE_BYTES_MAX: usize = 8 * 1024;
     /// Bytes of one frame from a client beside a node; as large as a message, so that what a
     /// client merged while the node was away is cut as a snapshot would be.
     pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX;

@@ -34,5 +34,11 @@ pub const LIMITS_SUMMED_MAX: usize = super::wire::LIMITS_MAX;
 pub const BUDGETS_MAX: usize = 256;
 /// Thresholds in all files together.
 pub const RULES_MAX: usize = 256;
+/// Rules about stragglers in all files together: some for each kind of job.
+pub const STRAGGLERS_MAX: usize = 16;
+/// Labels that divide peers into cohorts, as many as a roll-up has.
+pub const COHORT_LABELS_MAX: usize = 4;
+/// Classes of time of one rule about stragglers: those of the clients, and one of a site's own.
+pub const CLASSES_MAX: usize = 6;
 /// Bytes of a pattern: those of the longest name.
 pub const PATTERN_BYTES_MAX: usize = super::wire::OPERATION_BYTES_MAX;

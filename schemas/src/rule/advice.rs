@@ -36,6 +36,10 @@ impl Rules {
         for threshold in &self.thresholds {
             advice.extend(of_routes("rule", threshold.name.as_str(), &threshold.about, receivers));
         }
+        for straggler in &self.stragglers {
+            let (name, about) = (straggler.name.as_str(), &straggler.about);
+            advice.extend(of_routes("straggler", name, about, receivers));
+        }
         advice
     }
 

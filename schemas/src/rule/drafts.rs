@@ -57,6 +57,8 @@ pub(super) trait Keys: Default {
     type Rule;
     /// How an error calls it.
     const KIND: &'static str;
+    /// What it is, in the error about a name that two rules have.
+    const TITLE: &'static str;
     /// All keys of its table.
     const KNOWN: &'static [&'static str];
 
@@ -93,7 +95,7 @@ impl<K: Keys> Draft<K> {
         self.fault_at(&self.name.position, key, problem)
     }
 
-    fn fault_at(
+    pub(super) fn fault_at(
         &self,
         position: &TextPosition,
         key: Option<&str>,
@@ -137,6 +139,7 @@ pub(super) struct BudgetKeys {
 impl Keys for BudgetKeys {
     type Rule = Budget;
     const KIND: &'static str = "budget";
+    const TITLE: &'static str = "a budget";
     const KNOWN: &'static [&'static str] = BUDGET_KEYS;
 
     fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
@@ -259,6 +262,7 @@ pub(super) struct ThresholdKeys {
 impl Keys for ThresholdKeys {
     type Rule = Threshold;
     const KIND: &'static str = "rule";
+    const TITLE: &'static str = "a threshold";
     const KNOWN: &'static [&'static str] = RULE_KEYS;
 
     fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {

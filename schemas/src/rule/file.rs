@@ -1,4 +1,4 @@
-//! Files of rules: budgets and thresholds, laid over each other by name and key by key.
+//! Files of rules: budgets, thresholds and stragglers, laid over each other by name and key by key.
 //!
 //! Pure: the caller passes a function that opens files. One error rejects the whole set of files.
 //!
@@ -15,22 +15,23 @@ use super::drafts::{BudgetKeys, Draft, Keys, ThresholdKeys};
 use super::fault::{LocatedValue, RuleError, RuleTables, RuleText, SHIPPED, TextPosition};
 use super::priorities::PriorityKeys;
 use super::rules::Rules;
+use super::stragglers::StragglerKeys;
 use super::table::{Table, titled, unknown_key};
 use super::values;
 use crate::budget::{BUILT_IN, Budget};
 use crate::ids::RuleName;
-use crate::limits::rules::{BUDGETS_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, RULES_MAX};
+use crate::limits::rules::{BUDGETS_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, RULES_MAX, STRAGGLERS_MAX};
 use crate::limits::wire::CONFIRMED_URGENT_MAX;
 use crate::subject::RESERVED_RULE_NAMES;
 
-/// The thresholds that every mesh watches unless a file overrides them.
+/// The thresholds and stragglers that every mesh watches unless a file overrides them.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 /// Opens a file by its path; an error contains the reason.
 pub type OpenFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
 /// Keys of a file of rules.
-const KEYS: &[&str] = &["include", "budget", "rule", "priority"];
+const KEYS: &[&str] = &["include", "budget", "rule", "priority", "straggler"];
 
 /// Rules out of layers: the shipped files, `files` and what they include, and `over` above all.
 ///
@@ -167,6 +168,7 @@ struct File {
     budgets: Vec<Draft<BudgetKeys>>,
     thresholds: Vec<Draft<ThresholdKeys>>,
     priorities: Vec<Draft<PriorityKeys>>,
+    stragglers: Vec<Draft<StragglerKeys>>,
 }
 
 impl File {
@@ -183,8 +185,8 @@ impl File {
         let root = root.get_ref();
 
         let selected = match text.tables {
-            RuleTables::All => [true; 4],
-            RuleTables::Some { budget, rule } => [false, budget, rule, false],
+            RuleTables::All => [true; 5],
+            RuleTables::Some { budget, rule } => [false, budget, rule, false, false],
         };
 
         let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
@@ -210,6 +212,7 @@ impl File {
             budgets: drafts(text, given(1), BUDGETS_MAX)?,
             thresholds: drafts(text, given(2), RULES_MAX)?,
             priorities: drafts(text, given(3), CONFIRMED_URGENT_MAX)?,
+            stragglers: drafts(text, given(4), STRAGGLERS_MAX)?,
         };
 
         file.check_names()?;
@@ -219,6 +222,7 @@ impl File {
     fn check_names(&self) -> Result<(), RuleError> {
         let mut seen = BTreeMap::new();
         let alerting = names(&self.budgets).chain(names(&self.thresholds));
+        let alerting = alerting.chain(names(&self.stragglers));
 
         for (kind, name) in alerting.chain(names(&self.priorities)) {
             let title = titled(kind, name.value.as_str());
@@ -266,6 +270,14 @@ struct Layers {
     budgets: Vec<Draft<BudgetKeys>>,
     thresholds: Vec<Draft<ThresholdKeys>>,
     priorities: Vec<Draft<PriorityKeys>>,
+    stragglers: Vec<Draft<StragglerKeys>>,
+}
+
+/// A name, and what has it.
+struct NameUse<'d> {
+    what: String,
+    kind: &'static str,
+    name: &'d LocatedValue<RuleName>,
 }
 
 impl Layers {
@@ -278,18 +290,20 @@ impl Layers {
         overlay_all(&mut self.budgets, file.budgets);
         overlay_all(&mut self.thresholds, file.thresholds);
         overlay_all(&mut self.priorities, file.priorities);
+        overlay_all(&mut self.stragglers, file.stragglers);
     }
 
     fn finish(self, time_scale: u32) -> Result<Rules, RuleError> {
         let budgets = build(&self.budgets, BUDGETS_MAX)?;
         let thresholds = build(&self.thresholds, RULES_MAX)?;
         let urgent = build(&self.priorities, CONFIRMED_URGENT_MAX)?;
-        let rules = Rules { budgets, thresholds, urgent, time_scale };
+        let stragglers = build(&self.stragglers, STRAGGLERS_MAX)?;
+        let rules = Rules { budgets, thresholds, stragglers, urgent, time_scale };
         self.check_names(&rules)?;
         Ok(rules)
     }
 
-    /// Budgets, the rules of their error budgets and thresholds share one namespace.
+    /// Budgets, the rules of their error budgets and all other rules share one namespace.
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
         let mut used = BTreeMap::new();
         let budgets: Vec<&Draft<BudgetKeys>> = enabled(&self.budgets).collect();
@@ -297,45 +311,44 @@ impl Layers {
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burn_rates(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
-                used.insert(burn.rule(budget), (what, *draft));
+                used.insert(burn.rule(budget), NameUse { what, ..NameUse::of(draft) });
             }
         }
 
-        for draft in &budgets {
-            if let Some((what, of)) = used.get(&draft.name.value) {
-                return Err(collision(*draft, of, what));
-            }
-        }
+        // Two budgets of one name are laid over each other, as are two of any other kind.
+        let budgets = budgets.into_iter().map(NameUse::of);
+        let thresholds = enabled(&self.thresholds).map(NameUse::of);
+        let stragglers = enabled(&self.stragglers).map(NameUse::of);
 
-        used.extend(budgets.into_iter().map(|draft| {
-            let what = "a budget".to_owned();
-            (draft.name.value.clone(), (what, draft))
-        }));
-
-        for draft in enabled(&self.thresholds) {
-            if let Some((what, of)) = used.get(&draft.name.value) {
-                return Err(collision(draft, of, what));
+        for name_use in budgets.chain(thresholds).chain(stragglers) {
+            if let Some(other) = used.get(&name_use.name.value) {
+                return Err(name_use.collision(other));
             }
+            used.insert(name_use.name.value.clone(), name_use);
         }
 
         Ok(())
     }
 }
 
+impl<'d> NameUse<'d> {
+    fn of<K: Keys>(draft: &'d Draft<K>) -> Self {
+        Self { what: K::TITLE.to_owned(), kind: K::KIND, name: &draft.name }
+    }
+
+    /// Both have one name. The error points at the one that is not built in.
+    fn collision(&self, other: &Self) -> RuleError {
+        let problem =
+            format!("is the name of {} as well as of {}; rename one", other.what, self.what);
+        let of = if self.name.position.is_shipped() { other } else { self };
+        let title = titled(of.kind, of.name.value.as_str());
+        of.name.position.fault(title, Some("name"), problem)
+    }
+}
+
 /// The enabled ones.
 fn enabled<K: Keys>(drafts: &[Draft<K>]) -> impl Iterator<Item = &Draft<K>> {
     drafts.iter().filter(|draft| draft.about.is_enabled())
-}
-
-/// A rule has the name that `what` of a budget has. The error points at the one that is not built
-/// in.
-fn collision<K: Keys>(draft: &Draft<K>, budget: &Draft<BudgetKeys>, what: &str) -> RuleError {
-    let of = if K::KIND == BudgetKeys::KIND { "of a budget" } else { "of a threshold" };
-    let problem = format!("is the name of {what} as well as {of}; rename one");
-    match draft.name.position.is_shipped() {
-        true => budget.fault(Some("name"), problem),
-        false => draft.fault(Some("name"), problem),
-    }
 }
 
 fn overlay_all<K: Keys>(below: &mut Vec<Draft<K>>, above: Vec<Draft<K>>) {

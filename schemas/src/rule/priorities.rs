@@ -21,6 +21,7 @@ pub(super) struct PriorityKeys {
 impl Keys for PriorityKeys {
     type Rule = DeclaredUrgency;
     const KIND: &'static str = "priority";
+    const TITLE: &'static str = "a priority";
     const KNOWN: &'static [&'static str] = PRIORITY_KEYS;
 
     fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {

@@ -2,10 +2,11 @@
 
 use crate::annotations::{RuleAnnotations, Severity};
 use crate::budget::{Budget, BurnRate, Window};
-use crate::ids::{Labels, RuleName};
+use crate::ids::{Labels, Operation, RuleName};
 use crate::metric::{Comparison, Metric};
 use crate::own_operations::is_own;
 use crate::scope::{AlertKey, Scope, Scopes};
+use crate::straggler::StragglerMethod;
 use crate::urgency::DeclaredUrgency;
 
 /// All rules of one aggregator. No two have the same name.
@@ -15,6 +16,8 @@ pub struct Rules {
     pub budgets: Vec<Budget>,
     /// Thresholds on metrics.
     pub thresholds: Vec<Threshold>,
+    /// Peers that are slower than others.
+    pub stragglers: Vec<Straggler>,
     /// What nodes send before other messages.
     pub urgent: Vec<DeclaredUrgency>,
     /// By how much the windows of error budgets are shortened, for drills; 1 leaves them. Each
@@ -54,6 +57,27 @@ pub struct Baseline {
     pub window: Window,
 }
 
+/// A rule about stragglers: it fires while a peer is shown to be slower than the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Straggler {
+    /// The rule.
+    pub name: RuleName,
+    /// The operation that spans a step; `None` for each that has phases with a class.
+    pub operation: Option<Operation>,
+    /// How the slow peer shows.
+    pub method: StragglerMethod,
+    /// The label whose values are the peers.
+    pub by: String,
+    /// Labels within which peers are comparable, beside the run of their samples.
+    pub cohort: Vec<String>,
+    /// Classes of a peer's own work.
+    pub work: Vec<String>,
+    /// Classes of waiting for other peers.
+    pub wait: Vec<String>,
+    /// Severity, receivers, runbook and summary.
+    pub about: RuleAnnotations,
+}
+
 /// One rule, whatever it watches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule<'a> {
@@ -63,6 +87,8 @@ pub enum Rule<'a> {
     Burn(&'a Budget, BurnRate),
     /// Anything else.
     Threshold(&'a Threshold),
+    /// Peers that are slower than others.
+    Straggler(&'a Straggler),
 }
 
 impl<'a> Rule<'a> {
@@ -72,6 +98,7 @@ impl<'a> Rule<'a> {
         match self {
             Self::Budget(budget) | Self::Burn(budget, _) => &budget.about,
             Self::Threshold(threshold) => &threshold.about,
+            Self::Straggler(straggler) => &straggler.about,
         }
     }
 
@@ -83,6 +110,7 @@ impl<'a> Rule<'a> {
                 (budget.selector.series.clone(), budget.selector.nodes.clone())
             }
             Self::Threshold(threshold) => (threshold.labels.clone(), Labels::default()),
+            Self::Straggler(_) => (Labels::default(), Labels::default()),
         }
     }
 
@@ -97,7 +125,7 @@ impl<'a> Rule<'a> {
                 burn.severity.min(budget.about.severity)
             }
             Self::Burn(_, burn) => burn.severity,
-            Self::Budget(_) | Self::Threshold(_) => self.about().severity,
+            Self::Budget(_) | Self::Threshold(_) | Self::Straggler(_) => self.about().severity,
         }
     }
 }
@@ -118,11 +146,16 @@ impl Rules {
             let mut thresholds = self.thresholds.iter();
             thresholds.find(|threshold| threshold.name == *name).map(Rule::Threshold)
         };
-        budget.or_else(burn).or_else(threshold)
+        let straggler = || {
+            let mut stragglers = self.stragglers.iter();
+            stragglers.find(|straggler| straggler.name == *name).map(Rule::Straggler)
+        };
+        budget.or_else(burn).or_else(threshold).or_else(straggler)
     }
 
     /// The same rules for an aggregator that judges budgets in these scopes alone. One that is left
-    /// with none is not judged; its limit is still one over which nodes count samples.
+    /// with none is not judged; its limit is still one over which nodes count samples. Stragglers
+    /// are found where samples have their nodes.
     #[must_use]
     pub fn within(mut self, scopes: Scopes) -> Self {
         for budget in &mut self.budgets {
@@ -131,6 +164,9 @@ impl Rules {
             if !scopes.fleet {
                 budget.objective = None;
             }
+        }
+        if !scopes.nodes {
+            self.stragglers.clear();
         }
         self
     }
@@ -146,6 +182,10 @@ impl Rules {
                 budget.operation == key.operation && key.scope == Scope::Fleet
             }
             Some(Rule::Threshold(threshold)) => threshold.metric.operation() == key.operation,
+            Some(Rule::Straggler(straggler)) => {
+                let watched = straggler.operation.as_ref();
+                watched.is_none_or(|watched| *watched == key.operation) && key.scope != Scope::Fleet
+            }
             None => false,
         }
     }

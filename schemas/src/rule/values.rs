@@ -8,11 +8,15 @@ use crate::alert::NamePattern;
 use crate::annotations::Severity;
 use crate::budget::Window;
 use crate::ids::{Labels, Operation, check_token};
-use crate::limits::rules::{EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX, SUMMARY_BYTES_MAX};
+use crate::limits::rules::{
+    CLASSES_MAX, COHORT_LABELS_MAX, EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX,
+    SUMMARY_BYTES_MAX,
+};
 use crate::limits::wire::COUNT_MAX;
 use crate::metric::{Comparison, Metric};
 use crate::scope::Scopes;
 use crate::settings::suggestion::suggest;
+use crate::straggler::StragglerMethod;
 use crate::time::nanos;
 use crate::urgency::{DeclaredSubject, Urgency};
 
@@ -250,6 +254,41 @@ pub(super) fn list(value: &DeValue<'_>) -> Read<Vec<String>> {
         return Err(format!("must be a list such as [\"..\"], not {}", kind(value)));
     };
     items.iter().map(|item| text(item.get_ref())).collect()
+}
+
+pub(super) fn straggler_method(value: &DeValue<'_>) -> Read<StragglerMethod> {
+    let given = text(value)?;
+    let found = StragglerMethod::ALL.into_iter().find(|method| method.as_str() == given);
+    found.ok_or_else(|| unknown("rule", &given, &StragglerMethod::ALL.map(StragglerMethod::as_str)))
+}
+
+pub(super) fn label_key(value: &DeValue<'_>) -> Read<String> {
+    let key = text(value)?;
+    Labels::new([(&key, "")]).map(|_| key).map_err(|error| error.to_string())
+}
+
+/// Keys of labels, in order.
+pub(super) fn label_keys(value: &DeValue<'_>) -> Read<Vec<String>> {
+    let keys = distinct(value, COHORT_LABELS_MAX, "labels")?;
+    let checked = Labels::new(keys.iter().map(|key| (key, "")));
+    checked.map(|_| keys).map_err(|error| error.to_string())
+}
+
+/// Classes of time, in the order in which they are listed.
+pub(super) fn classes(value: &DeValue<'_>) -> Read<Vec<String>> {
+    let classes = distinct(value, CLASSES_MAX, "classes")?;
+    let checked = classes.iter().try_for_each(|class| check_token("class", class));
+    checked.map(|()| classes).map_err(|error| error.to_string())
+}
+
+fn distinct(value: &DeValue<'_>, max: usize, what: &str) -> Read<Vec<String>> {
+    let items = list(value)?;
+    if items.len() > max {
+        return Err(format!("{} {what}, more than {max}", items.len()));
+    }
+    let twice = items.iter().enumerate().find(|(at, item)| items[..*at].contains(item));
+    twice.map_or(Ok(()), |(_, item)| Err(format!("{item:?} is given twice")))?;
+    Ok(items)
 }
 
 pub(super) fn scopes(value: &DeValue<'_>) -> Read<Scopes> {

@@ -6,17 +6,20 @@
 //! Python client.
 
 mod backpressure;
+mod blame;
 mod distribution;
 mod freshness;
 mod history;
 mod ledger;
 mod nodes;
 mod page;
+mod profiles;
 mod rules;
 mod runs;
 mod statistics;
 
 pub use backpressure::{BackpressurePage, NodeOutbox, OutboxRow};
+pub use blame::{BlamePage, CohortRow, CohortState, RefusedRow, StragglerRow};
 pub use distribution::BucketCount;
 pub use freshness::Freshness;
 pub use history::{
@@ -33,6 +36,7 @@ pub use page::{
     BudgetRow, BurnRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, Pulse,
     QuantileBounds, Quantiles, RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
+pub use profiles::{ProfileFacts, ProfileRow, ProfileState, ProfilesPage};
 pub use rules::RulesState;
 pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

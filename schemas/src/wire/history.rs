@@ -162,8 +162,7 @@ impl HistoryRequest {
         let map: RequestMap<'_> =
             read(bytes, HISTORY_REQUEST_BYTES_MAX, |map: &RequestMap<'_>| map.schema)?;
         let RequestMap { number, asker, of, from_ns, to_ns, step_ns, .. } = map;
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric();
-        if asker.is_empty() || asker.len() > TOKEN_BYTES_MAX || !asker.bytes().all(is_token) {
+        if !is_asker(&asker) {
             return Err(WireError::Bounds { field: "asker" });
         }
         if step_ns < STEP_NS_MIN
@@ -292,13 +291,19 @@ impl HistorySlot {
     }
 }
 
-fn named<T: Serialize>(map: &T) -> Vec<u8> {
+/// Whether a text may be the last token of a response's subject.
+pub(super) fn is_asker(text: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric();
+    !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && text.bytes().all(is_token)
+}
+
+pub(super) fn named<T: Serialize>(map: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(map)
         // Cannot fail: MessagePack expresses numbers, text and bytes.
         .expect("a request and its response hold only numbers, text and bytes")
 }
 
-fn read<'a, T: Deserialize<'a>>(
+pub(super) fn read<'a, T: Deserialize<'a>>(
     bytes: &'a [u8],
     max: usize,
     schema: impl Fn(&T) -> u16,

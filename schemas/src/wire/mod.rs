@@ -8,6 +8,8 @@
 //! DESIGN S6, S31.
 
 #[cfg(feature = "mesh")]
+pub mod capture;
+#[cfg(feature = "mesh")]
 pub mod confirmation;
 mod envelope;
 mod error;

@@ -3,7 +3,7 @@
 //! It is the last field of the map, so that it covers the very bytes before it, whatever fields a
 //! later version puts there; a version without signatures skips it. It also covers the mesh and the
 //! purpose. A forged confirmation would make a node give up the only copy of a message, a forged
-//! silence hide an alert.
+//! silence hide an alert, and a forged order read the memory of a process.
 //!
 //! DESIGN S60.
 
@@ -24,6 +24,8 @@ pub enum Purpose {
     Confirmation,
     /// The silences of one aggregator.
     Silences,
+    /// A request of a capture to a node.
+    Capture,
 }
 
 impl Purpose {
@@ -32,6 +34,7 @@ impl Purpose {
         match self {
             Self::Confirmation => b"plimsoll confirmation 1\0",
             Self::Silences => b"plimsoll silences 1\0",
+            Self::Capture => b"plimsoll capture 1\0",
         }
     }
 }
@@ -156,8 +159,9 @@ mod tests {
     fn a_signature_is_of_one_key_one_mesh_and_each_byte() {
         assert_eq!(key().verify(OF, &mesh("m"), &signed()), Ok(()));
         assert_eq!(key().verify(OF, &mesh("n"), &signed()), Err(SignatureError::Wrong));
-        let other = Purpose::Silences;
-        assert_eq!(key().verify(other, &mesh("m"), &signed()), Err(SignatureError::Wrong));
+        for other in [Purpose::Silences, Purpose::Capture] {
+            assert_eq!(key().verify(other, &mesh("m"), &signed()), Err(SignatureError::Wrong));
+        }
         let other = ConfirmKey::from_hex(&HEX.replace("00", "ff")).unwrap();
         assert_eq!(other.verify(OF, &mesh("m"), &signed()), Err(SignatureError::Wrong));
         for at in 0..signed().len() {

@@ -16,7 +16,12 @@ import containers
 from containers import capability
 from manifests import ROOT
 
-IMAGES = {"node": "plimsoll-node", "aggregator": "plimsoll-aggregator", "cli": "plimsoll"}
+IMAGES = {
+    "node": "plimsoll-node",
+    "aggregator": "plimsoll-aggregator",
+    "profiler": "plimsoll-profiler",
+    "cli": "plimsoll",
+}
 USER = 65532
 MIB = 1 << 20
 # Of an image without its program: glibc, authorities.
@@ -130,9 +135,10 @@ class Roots(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="plimsoll-run-") as folder:
             pathlib.Path(folder).chmod(0o755)
             cluster = containers.Cluster(folder, self.programs, [], [])
-            cluster.roots["plimsoll"] = containers.assemble(
-                self.programs, pathlib.Path(folder) / "plimsoll", "plimsoll"
-            )
+            for program in IMAGES.values():
+                if program not in cluster.roots:
+                    root = pathlib.Path(folder, program)
+                    cluster.roots[program] = containers.assemble(self.programs, root, program)
             self.addCleanup(cluster.end)
             for program in IMAGES.values():
                 pod = cluster.pod(self.workload(program, "--version"), f"version-of-{program}")

@@ -49,6 +49,7 @@ VIEWS = {
     "runs": "?view=runs",
     "run": "?view=run&run=train-v42",
     "compare": "?view=compare&a=train-v41&b=train-v42",
+    "profiles": "?view=profiles",
     "drills": "?view=drills",
 }
 DRILL = {
@@ -302,6 +303,110 @@ class GlanceAtSilence(unittest.TestCase):
             self.answer(firing=2, severity=severity)
             expect(badge).to_have_class(f"badge {tone}")
             expect(badge).to_have_text("2 firing")
+
+
+class GlanceAtProfiles(unittest.TestCase):
+    """Flame graphs by mouse and keyboard. The answers of the API are made here."""
+
+    PROFILES = "/api/v1/profiles"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cleanup = contextlib.ExitStack()
+        cls.addClassCleanup(cls.cleanup.close)
+        playwright = cls.cleanup.enter_context(sync_playwright())
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        cls.browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        cls.cleanup.callback(cls.browser.close)
+
+    def setUp(self):
+        self.api = FakeApi()
+        self.enterContext(self.api)
+        context = self.browser.new_context(bypass_csp=True)
+        self.addCleanup(context.close)
+        self.page = context.new_page()
+        self.api.pulse = {"ready": True, "broker": "jetstream", "firing": 0, "pending": 0,
+                          "firing_severity": None, "changed_at_seconds": None,
+                          "as_of_seconds": time.time(), "stale": False}
+        rows = [captured("a" * 32, "node-2", peer="b" * 32), captured("b" * 32, "node-1"),
+                captured("c" * 32, "node-3", state="refused", reason="no_key")]
+        self.api.answers[self.PROFILES] = {"profiles": rows}
+        for row in rows:
+            self.api.answers[f"{self.PROFILES}/{row['id']}"] = row
+
+    def tree(self, root):
+        graph = {"kind": "wall", "unit": "nanoseconds", "root": root}
+        self.api.answers[f"{self.PROFILES}/{'a' * 32}/flame.json"] = graph
+
+    def open(self, where, ready):
+        self.page.goto(f"{self.api.url}/{where}")
+        self.page.wait_for_selector(ready)
+        return self.page
+
+    def test_the_list_leads_to_a_profile_and_to_a_difference(self):
+        page = self.open("?view=profiles", "tbody tr")
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(3)
+        expect(rows.nth(2)).to_contain_text("no_key")
+        expect(page.get_by_role("link", name="node-3")).to_have_count(0)
+        difference = page.get_by_role("link", name="Show the difference")
+        expect(difference).to_have_attribute(
+            "href", f"?view=profile&id={'a' * 32}&minus={'b' * 32}")
+        self.tree(flame("all", 4e9, [flame("main", 4e9)]))
+        page.get_by_role("link", name="node-2").click()
+        expect(page.locator("h1")).to_contain_text("node-2")
+        expect(page.get_by_role("link", name="Download pprof")).to_have_attribute(
+            "href", f"api/v1/profiles/{'a' * 32}/pprof")
+        self.accessible(page)
+
+    def test_a_flame_graph_is_searched_zoomed_and_walked_by_keys(self):
+        load = flame("load", 3e9, [flame("read", 1e9)])
+        self.tree(flame("all", 4e9, [flame("main", 4e9, [flame(HOSTILE, 1e9), load])]))
+        page = self.open(f"?view=profile&id={'a' * 32}", ".flame")
+        frames = page.locator(".frame")
+        expect(frames).to_have_count(5)
+        self.assertEqual(page.locator("main img").count(), 0)
+        row = page.locator("tbody tr").first
+        expect(row).to_have_text(re.compile(r"load.*2.s50.%3.s"))
+
+        page.keyboard.press("/")
+        page.keyboard.type("READ")
+        expect(page.locator(".found")).to_have_count(1)
+        expect(page.locator("output")).to_contain_text("25\u00a0% in 1 of 4 places")
+
+        whole = frames.first.bounding_box()["width"]
+        frames.first.focus()
+        for key in ("ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter"):
+            page.keyboard.press(key)
+        # What is beside the zoomed function is gone, and its callers are not.
+        expect(frames).to_have_count(4)
+        zoomed = page.get_by_role("treeitem", name="load")
+        self.assertAlmostEqual(zoomed.bounding_box()["width"], whole, delta=4)
+        page.keyboard.press("Escape")
+        expect(frames).to_have_count(5)
+        self.assertAlmostEqual(zoomed.bounding_box()["width"], whole * 3 / 4, delta=4)
+        self.accessible(page)
+
+    def test_a_difference_has_two_colours_and_both_sides(self):
+        more = flame("gc", 3e8) | {"delta": 4e8}
+        less = flame("step", 5e8) | {"delta": -2e8}
+        self.tree(flame("all", 8e8, [more, less]) | {"delta": 2e8})
+        page = self.open(f"?view=profile&id={'a' * 32}&minus={'b' * 32}", ".flame")
+        read = "all => all.map(of => of.attributes.fill.value)"
+        fills = page.locator(".frame rect").evaluate_all(read)
+        self.assertEqual([fill.split(",")[0] for fill in fills], ["hsl(4", "hsl(4", "hsl(214"])
+        expect(page.locator("tbody tr").first).to_have_text(
+            re.compile(r"gc.*\+400.ms/s500.ms/s100.ms/s\+400.ms/s"))
+        frame = page.get_by_role("treeitem", name="step")
+        expect(frame.locator("title")).to_contain_text("culprit 400\u00a0ms/s, peer 600\u00a0ms/s")
+
+    def accessible(self, page):
+        if AXE.exists():
+            page.add_script_tag(path=AXE)
+            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+            self.assertEqual([of["id"] for of in found["violations"]], [])
 
 
 class AllViews(OnMesh):
@@ -752,6 +857,25 @@ def budget(name, verdict):
         "since_limit": None, "objective": None, "budget_remaining": None, "verdict": verdict,
         "alert": "inactive",
     }
+
+
+def captured(id, node, state="kept", reason=None, peer=None):
+    """A profile as the API has it."""
+    is_kept = state == "kept"
+    return {
+        "id": id, "node": node, "operation": "epoch_hook", "labels": {}, "seconds": 10, "hz": 100,
+        "start_seconds": time.time() - 60, "rule": "epoch_hook", "peer": peer, "state": state,
+        "reason": reason, "bytes": 4096 if is_kept else 0, "has_profile": is_kept,
+        "facts": {"rung": "profiler", "pid": 42, "command": "train.py", "python": "3.12.1",
+                  "samples": 1000, "torn": 3, "lost": 0, "advice": ""},
+    }
+
+
+def flame(name, value, children=()):
+    """A node of a flame graph."""
+    own = value - sum(child["value"] for child in children)
+    return {"name": name, "file": "a.py", "line": 7, "value": value, "self": own,
+            "children": list(children)}
 
 
 def fake(n):

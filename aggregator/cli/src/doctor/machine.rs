@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 
-use plimsoll_runtime::settings::BusSettings;
+use plimsoll_runtime::settings::{BusSettings, is_identified};
 
 use super::settings::Local;
 
@@ -17,6 +17,16 @@ pub(super) struct MachineFacts {
     pub(super) rmem_max: Result<u64, String>,
     pub(super) disks: Result<Vec<DiskFacts>, String>,
     pub(super) secrets: Result<Vec<SecretFacts>, String>,
+    pub(super) captures: Result<CaptureFacts, String>,
+}
+
+/// What an order of a capture needs.
+pub(super) struct CaptureFacts {
+    pub(super) socket: PathBuf,
+    /// Why nothing listens there. A user whom the socket does not admit cannot find out.
+    pub(super) absent: Option<String>,
+    pub(super) has_key: bool,
+    pub(super) is_identified: bool,
 }
 
 /// A Unix socket that settings name.
@@ -86,7 +96,25 @@ pub(super) fn read(local: &Local) -> MachineFacts {
         }),
         disks: disks(local),
         secrets: secrets(local),
+        captures: captures(local),
     }
+}
+
+fn captures(local: &Local) -> Result<CaptureFacts, String> {
+    let config = local.node.as_ref().map_err(Clone::clone)?;
+    if !config.captures.enabled {
+        return Err("captures.enabled is not set".to_owned());
+    }
+    let socket = config.captures.socket.clone();
+    let connected = UnixStream::connect(&socket).err();
+    let absent = connected.filter(|error| error.kind() != io::ErrorKind::PermissionDenied);
+    let of_node = local.identities().into_iter().flatten().find(|of| of.node.is_some());
+    Ok(CaptureFacts {
+        socket,
+        absent: absent.map(|error| error.to_string()),
+        has_key: config.confirm.key_file.is_some(),
+        is_identified: of_node.is_some_and(|identity| is_identified(&identity.bus)),
+    })
 }
 
 fn text(path: &str) -> Result<String, String> {

@@ -55,6 +55,8 @@ pub(super) struct Identity {
     pub(super) node: Option<NodeName>,
     /// Whether the node keeps a history, from which aggregators ask.
     pub(super) has_history: bool,
+    /// Whether the node carries out captures, which aggregators order.
+    pub(super) has_captures: bool,
 }
 
 /// Reads both. What cannot be read is a finding.
@@ -154,13 +156,20 @@ impl Local {
             identities.push(node.node_name().and_then(|name| {
                 let bus = bus(&node.bus, &node.mesh, BrokerUser::Node(&name))?;
                 let has_history = node.history.path.is_some();
-                Ok(Identity { program: "node", bus, node: Some(name), has_history })
+                let has_captures = node.captures.enabled;
+                Ok(Identity { program: "node", bus, node: Some(name), has_history, has_captures })
             }));
         }
 
         let aggregator = |settings: &BusSettings, mesh: &MeshName| {
             let bus = bus(settings, mesh, BrokerUser::Aggregator)?;
-            Ok(Identity { program: "aggregator", bus, node: None, has_history: false })
+            Ok(Identity {
+                program: "aggregator",
+                bus,
+                node: None,
+                has_history: false,
+                has_captures: false,
+            })
         };
 
         match &self.aggregator {

@@ -1,7 +1,8 @@
 //! `plimsoll profile`: which functions a process spends its time in, on this machine and without a
-//! mesh, and by which functions two profiles differ.
+//! mesh or on a node, and by which functions two profiles differ.
 
 mod files;
+mod remote;
 mod text;
 
 use std::path::PathBuf;
@@ -18,7 +19,9 @@ use plimsoll_profiler::sampler::Cancel;
 use plimsoll_runtime::exit::{Exit, fail};
 use plimsoll_runtime::stdout::print_line;
 
+use crate::targets::Target;
 use files::OutputFile;
+use remote::{ListArgs, RemoteOrder, RemoteProfile};
 
 /// Functions that a table shows.
 const SHOWN: usize = 20;
@@ -32,10 +35,11 @@ pub struct ProfileArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum ProfileCommand {
-    /// Sample the Python stacks of a process on this machine, without pausing it
+    /// Sample the Python stacks of a process on this machine or on a node, without pausing it
     Cpu(CpuArgs),
     /// Show by which functions a profile differs from that of a healthy peer
     Diff(DiffArgs),
+    List(ListArgs),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -43,24 +47,36 @@ enum ProfileCommand {
   plimsoll profile cpu --pid 4711                                  # a table of functions
   plimsoll profile cpu --pid 4711 --seconds 30 -o flame.svg        # a flame graph
   plimsoll profile cpu --pid 4711 --state all -o rank2.pb.gz       # for go tool pprof, or for diff
+  plimsoll profile cpu --node n7 --job epoch_hook --label rank=3 -o flame.svg
 
-A process of your own may be read unless Yama forbids it; one of another user needs CAP_SYS_PTRACE.
+With --node the aggregator orders it, which needs its token, and captures.enabled on the node. A process of your own may be read unless Yama forbids it; one of another user needs CAP_SYS_PTRACE.
 What is refused names the fix. Interrupted, it writes what it has.")]
 struct CpuArgs {
     /// The process
+    #[arg(long, required_unless_present = "node")]
+    pid: Option<i32>,
+    /// The node on which the process is; without it, this machine
     #[arg(long)]
-    pid: i32,
-    /// For how long, 1 to 600
+    node: Option<String>,
+    /// With --node: the process that sends this operation to it, instead of --pid
+    #[arg(long, value_name = "OPERATION", requires = "node", conflicts_with = "pid")]
+    job: Option<String>,
+    /// With --job: a label that its samples have; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", requires = "job")]
+    labels: Vec<String>,
+    /// For how long, 1 to 600; with --node to 60
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// Samples a second, 1 to 1000
-    #[arg(long, default_value_t = 100, value_name = "HZ")]
+    /// Samples a second, 1 to 1000; with --node to 100
+    #[arg(long, visible_alias = "hz", default_value_t = 100, value_name = "HZ")]
     rate: u32,
     /// Keep whole paths of source files; without it, the last two parts
     #[arg(long)]
     full_paths: bool,
     #[command(flatten)]
     shown: Shown,
+    #[command(flatten)]
+    at: Target,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -116,19 +132,24 @@ impl StateChoice {
 /// When a file cannot be read or written, or the process cannot be read.
 pub async fn profile(args: ProfileArgs) -> Result<Exit> {
     match args.command {
-        ProfileCommand::Cpu(args) => cpu(args).await,
+        ProfileCommand::Cpu(args) => match args.node.clone() {
+            Some(node) => cpu_of_node(node, args).await,
+            None => cpu(args).await,
+        },
+        ProfileCommand::List(args) => remote::list(&args).await,
         ProfileCommand::Diff(args) => diff(&args),
     }
 }
 
 async fn cpu(args: CpuArgs) -> Result<Exit> {
-    let order = match Order::new(args.pid, args.rate, args.seconds) {
+    let pid = args.pid.context("--pid or --node")?;
+    let order = match Order::new(pid, args.rate, args.seconds) {
         Ok(order) => order,
         Err(error) => return Ok(refused(Exit::Usage, &error)),
     };
     // First: a capture whose result cannot be kept is not made.
     let output = args.shown.output.as_deref().map(OutputFile::create).transpose()?;
-    eprintln!("plimsoll: {} s at {} Hz of process {}", args.seconds, args.rate, args.pid);
+    eprintln!("plimsoll: {} s at {} Hz of process {}", args.seconds, args.rate, pid);
 
     let capture = match sampled(order).await? {
         Ok(capture) => capture,
@@ -144,7 +165,29 @@ async fn cpu(args: CpuArgs) -> Result<Exit> {
     match output {
         None => print_line(text::functions(&profile, state, SHOWN)),
         Some(output) => {
-            let title = format!("process {}, {}", args.pid, text::ended(&capture.facts));
+            let title = format!("process {pid}, {}", text::ended(&capture.facts));
+            output.write_profile(&title, &profile, state)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The same of a process on a node, which the aggregator orders.
+async fn cpu_of_node(node: String, args: CpuArgs) -> Result<Exit> {
+    let output = args.shown.output.as_deref().map(OutputFile::create).transpose()?;
+    let CpuArgs { pid, job, labels, seconds, rate: hz, .. } = args;
+    let order = RemoteOrder { node, pid, job, labels, seconds, hz };
+    let RemoteProfile { row, profile } = match remote::capture(&args.at, order).await? {
+        Ok(captured) => captured,
+        Err(exit) => return Ok(exit),
+    };
+    eprintln!("plimsoll: {}", remote::facts(&row));
+
+    let state = args.shown.state.state();
+    match output {
+        None => print_line(text::functions(&profile, state, SHOWN)),
+        Some(output) => {
+            let title = format!("{}, process {}", row.node, row.facts.pid);
             output.write_profile(&title, &profile, state)?;
         }
     }

@@ -4,7 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { now, path, useData } from "../api";
-import { type Alert as Row, type Bar, nodeOf, type Worst } from "../model";
+import { type Alert as Row, type Bar, nodeOf, type ProfileEvidence, type Worst } from "../model";
 import { Ago, AlertBadge, Between, Count, Counted, Facts, LabelList, Loading } from "../parts";
 import { Problem, Seconds, State, Table, To } from "../parts";
 import { Change, useToken } from "../token";
@@ -103,6 +103,7 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
         ]}
       />
       <Act alert={alert} reload={reload} />
+      {context?.profile && <Profiled of={context.profile} />}
       {context && context.worst.length > 0 && (
         <section>
           <h2>Worst nodes{context.worst_window && ` over ${context.worst_window}`}</h2>
@@ -168,6 +169,26 @@ function evidence({ evidence: of }: Row): Fact[] {
       ["error budget left", percent(n("remaining"))],
     ];
   }
+  if ("excess_ratio" in of) {
+    const low = <Seconds of={n("lower_seconds")} />;
+    const high = <Seconds of={n("upper_seconds")} />;
+    const unmeasured = (of.unmeasured as string[]).join(", ");
+    const unknown = unmeasured ? `not measured: ${unmeasured}` : "no class covers most of it";
+    return [
+      [`slow ${of.by}`, String(of.peer)],
+      ["compared with", <Counted of={n("peers") - 1} noun={`other ${of.by}`} />],
+      [
+        "slower by",
+        <>
+          <Seconds of={n("excess_seconds")} /> a step
+        </>,
+      ],
+      ["confidence interval", <Between low={low} high={high} />],
+      ["share of the median's work", percent(n("excess_ratio"))],
+      ["cause", (of.class as string | null) ?? unknown],
+      ["lost", `${number(n("peer_hours_per_hour"))} ${of.by}-hours an hour`],
+    ];
+  }
   if ("gap_samples" in of) return [["samples missing", <Count of={n("gap_samples")} />]];
   const metric = String(of.metric);
   const unit = /_(bytes|ratio|seconds|celsius|hertz|watts)(_total)?$/.exec(metric)?.[1] ?? null;
@@ -176,6 +197,31 @@ function evidence({ evidence: of }: Row): Fact[] {
     ["fires if", `${of.comparison} than ${reading(n("threshold"), unit)}`],
     ["labels", <LabelList of={of.labels as Record<string, string>} />],
   ];
+}
+
+/** What its process does more than that of a peer, from profiles of the same seconds. */
+function Profiled({ of }: { of: ProfileEvidence }) {
+  const perSecond = (seconds: number) => `${latency(seconds)}/s`;
+  return (
+    <section>
+      <h2>What it does more than {of.peer}</h2>
+      <Table
+        caption={`Functions that differ most from ${of.peer}`}
+        head={["function", "difference", "culprit", of.peer]}
+        rows={of.functions.map(({ function: name, culprit, peer }) => [
+          name,
+          `${culprit > peer ? "+" : ""}${perSecond(culprit - peer)}`,
+          perSecond(culprit),
+          perSecond(peer),
+        ])}
+      />
+      <p>
+        <To view="profile" id={of.id} minus={of.peer_id}>
+          Flame graph of the difference
+        </To>
+      </p>
+    </section>
+  );
 }
 
 function Worsts({ worst }: { worst: Worst[] }) {

@@ -27,9 +27,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::limits::ALERT_HISTORY_MAX;
+use crate::limits::captures::EVIDENCE_MAX;
 use plimsoll_schemas::alert::{
     AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, DataStatus, Evidence, LEDGER_GAP,
-    Notification,
+    Notification, ProfileEvidence,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::is_own;
@@ -74,6 +75,10 @@ pub struct Alerting {
     pub(super) deliveries: Deliveries,
     dashboard: Dashboard,
     runbook_page: RunbookPage,
+    /// Alerts that fire since [`Self::take_fired`].
+    fired: Vec<AlertKey>,
+    /// What nodes at fault do more than their peers, of alerts that fire.
+    profiles: BTreeMap<AlertKey, ProfileEvidence>,
     changed: bool,
     /// As of the last checkpoint.
     counts_saved: NotificationCounts,
@@ -110,6 +115,8 @@ impl Alerting {
             deliveries: Deliveries::default(),
             dashboard: Dashboard::default(),
             runbook_page: RunbookPage::default(),
+            fired: Vec::new(),
+            profiles: BTreeMap::new(),
             changed: false,
             counts_saved: NotificationCounts::default(),
         }
@@ -217,10 +224,49 @@ impl Alerting {
             let change = self.alerts.on_finding(time.at, &key, finding, hysteresis);
             self.changed |= self.alerts.take_changed();
             let Some(change) = change else { continue };
+            // It is about a breach that has ended.
+            self.profiles.remove(&key);
+            // Of the past, which is judged after a restart, no profile can be taken.
+            if change.to == AlertState::Firing && time.behind.is_zero() {
+                self.fired.push(key.clone());
+            }
             // That a resolved alert is no longer shown as such is no news.
             if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
                 self.compose(time, key, change, situation);
             }
+        }
+    }
+
+    /// Alerts that have begun to fire since this was last called.
+    pub fn take_fired(&mut self) -> Vec<AlertKey> {
+        std::mem::take(&mut self.fired)
+    }
+
+    /// What the node of an alert does more than a peer.
+    pub fn profile(&self, key: &AlertKey) -> Option<&ProfileEvidence> {
+        self.profiles.get(key)
+    }
+
+    /// Adds to the evidence of an alert what its node does more than a peer, and notifies of it.
+    pub fn on_profile(
+        &mut self,
+        at: Wall,
+        key: &AlertKey,
+        evidence: ProfileEvidence,
+        situation: Situation<'_>,
+    ) {
+        let alerts = &self.alerts;
+        self.profiles.retain(|key, _| alerts.state(key) == AlertState::Firing);
+        if alerts.state(key) != AlertState::Firing || self.profiles.len() >= EVIDENCE_MAX {
+            return;
+        }
+        self.profiles.insert(key.clone(), evidence);
+
+        let (_, severity) = situation.about(key, None);
+        if !self.silences.present(at, key, severity).silenced {
+            let change = Change { from: AlertState::Firing, to: AlertState::Firing };
+            self.compose(EvaluationTime::present(at), key.clone(), change, situation);
+            self.changed = true;
         }
     }
 
@@ -450,6 +496,7 @@ impl Alerting {
         let moved = (change.from, change.to);
         let mut notification =
             Notification::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
+        notification.context = context.map(Box::new);
         notification.severity = severity;
         notification.routes = about.routes;
         notification.runbook = self.runbook_page.link(about.runbook);
@@ -465,13 +512,13 @@ impl Alerting {
         notification.acknowledged_by = suppression.acknowledged_by;
         notification.silenced = suppression.silenced;
         (notification.flaps, notification.data) = (entry.flaps, entry.data);
-        notification.context = context.map(Box::new);
         notification
     }
 
     fn context(&self, at: Wall, key: &AlertKey, situation: Situation<'_>) -> AlertContext {
         let (context, window) = situation.context(at, key);
-        AlertContext { dashboard: self.dashboard.link(&self.mesh, key, at, 2 * window), ..context }
+        let dashboard = self.dashboard.link(&self.mesh, key, at, 2 * window);
+        AlertContext { dashboard, profile: self.profiles.get(key).cloned(), ..context }
     }
 
     /// Brings the Alertmanagers' state in line with the rules. An alert under another severity is
@@ -560,7 +607,11 @@ impl Alerting {
         let (about, severity) = situation.about(key, last);
         let mut notifications =
             self.changes.iter().rev().filter(|notification| notification.key == *key);
-        let context = notifications.find_map(|notification| notification.context.as_deref());
+        let context = notifications.find_map(|notification| notification.context.clone());
+        // A silenced alert has no notification of its profile.
+        let profile = self.profiles.get(key).cloned();
+        let context =
+            context.map(|of| AlertContext { profile: profile.or(of.profile.clone()), ..*of });
 
         AlertRow {
             key: key.clone(),
@@ -575,7 +626,7 @@ impl Alerting {
             acknowledged: self.silences.acknowledged(now, key).cloned(),
             silenced_by: self.silences.holding(now, key, severity).collect(),
             evidence: last.map(|last| last.evidence.clone()),
-            context: context.cloned(),
+            context,
         }
     }
 

@@ -6,6 +6,7 @@ use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity, Threshold};
 use plimsoll_schemas::time::Wall;
 
 use super::context;
+use crate::core::blame::Blame;
 use crate::core::rules::{Evaluator, Inputs};
 
 /// The rules, and the state that they are judged by, at one point in time.
@@ -14,6 +15,8 @@ pub struct Situation<'a> {
     pub evaluator: &'a Evaluator,
     /// What they are judged by.
     pub inputs: Inputs<'a>,
+    /// What rules about stragglers are judged by.
+    pub blame: &'a Blame,
 }
 
 impl<'a> Situation<'a> {
@@ -28,7 +31,8 @@ impl<'a> Situation<'a> {
     }
 
     pub(super) fn evidence(&self, at: Wall, key: &AlertKey) -> Option<Evidence> {
-        self.evaluator.evidence(at, key, self.inputs)
+        let straggler = self.blame.evidence(key).map(Evidence::Straggler);
+        straggler.or_else(|| self.evaluator.evidence(at, key, self.inputs))
     }
 
     /// What an engineer would look up next, and the window that the rule judges, if any.
@@ -36,7 +40,7 @@ impl<'a> Situation<'a> {
         let judged = match self.rules().find(&key.rule) {
             Some(Rule::Budget(budget)) => Some((budget, budget.window)),
             Some(Rule::Burn(budget, burn)) => Some((budget, burn.short)),
-            Some(Rule::Threshold(_)) | None => None,
+            Some(Rule::Threshold(_) | Rule::Straggler(_)) | None => None,
         };
         let fleet = self.inputs.fleet;
         let context = match judged {
@@ -55,7 +59,10 @@ impl<'a> Situation<'a> {
             {
                 return Some(AlertEndReason::JobEnded);
             }
-            Some(Rule::Threshold(_)) | None => None,
+            Some(Rule::Straggler(_)) if self.blame.has_ended(key) => {
+                return Some(AlertEndReason::JobEnded);
+            }
+            Some(Rule::Threshold(_) | Rule::Straggler(_)) | None => None,
         };
         let within = self.evaluator.absence.sources_within(&key.operation);
         self.inputs.fleet.reason_of_end(now, &key.scope, within, budget)

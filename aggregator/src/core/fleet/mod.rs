@@ -364,6 +364,7 @@ impl Fleet {
         // What a successor reports of a crashed incarnation is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
         let reported = bus.as_ref().map(|_| header.length_ns);
+        let ended = bus.as_ref().map(|bus| bus.ended_operations.to_vec()).unwrap_or_default();
 
         if let Some(bus) = bus {
             node.account.on_report(&header, &bus);
@@ -426,7 +427,8 @@ impl Fleet {
             merging.add(times, &header.node, of, node);
         }
 
-        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
+        let node = header.node;
+        Some(MergedSnapshot { node, taken, run_reports, reported, samples, ended, lost })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.

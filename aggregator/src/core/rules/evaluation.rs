@@ -41,6 +41,7 @@ pub struct Evaluation {
     pub(super) broker: BrokerHealth,
     pub(super) active: Vec<AlertKey>,
     pub(super) own: SelfMonitoring,
+    pub(super) found: Vec<AlertFinding>,
 }
 
 #[derive(Debug)]
@@ -58,12 +59,19 @@ pub struct Judged {
 }
 
 impl Evaluation {
+    /// The same with what other rooms have found already.
+    #[must_use]
+    pub fn with_found(self, found: Vec<AlertFinding>) -> Self {
+        Self { found, ..self }
+    }
+
     /// Judges every rule. With thousands of nodes that takes a tenth of a second.
     pub fn judge(self) -> Judged {
-        let Self { time, rules, fleet, broker, active, own } = self;
+        let Self { time, rules, fleet, broker, active, own, found: found_before } = self;
         let inputs = Inputs { fleet: &fleet, broker };
         let active: ActiveAlerts<'_> = active.iter().collect();
-        let (found, shares) = judge(time.at, &rules, inputs, &active, &own);
+        let (mut found, shares) = judge(time.at, &rules, inputs, &active, &own);
+        found.extend(found_before);
         Judged { time, rules, fleet, broker, found, shares }
     }
 }

@@ -137,6 +137,7 @@ impl Evaluator {
             broker: inputs.broker,
             active,
             own: self.self_monitoring.clone(),
+            found: Vec::new(),
         }
     }
 
@@ -189,6 +190,8 @@ impl Evaluator {
                     threshold: threshold.value,
                 }))
             }
+            // What shows it is in no window of the fleet.
+            Rule::Straggler(_) => None,
         }
     }
 

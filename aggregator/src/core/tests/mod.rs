@@ -2,6 +2,7 @@
 
 mod approximate;
 mod burn_rate;
+mod captures;
 mod catch_up;
 pub(crate) mod checkpoint;
 mod completeness;
@@ -34,6 +35,7 @@ mod self_monitoring;
 mod shards;
 mod speaker;
 mod statistics;
+mod stragglers;
 mod strange;
 mod thresholds;
 mod worst_nodes;
@@ -131,7 +133,7 @@ pub(crate) fn end_silences(core: &mut Core, now: Wall) {
 }
 
 pub(crate) fn situation(core: &Core) -> Situation<'_> {
-    Situation { evaluator: &core.evaluator, inputs: inputs(core) }
+    Situation { evaluator: &core.evaluator, inputs: inputs(core), blame: &core.blame }
 }
 
 pub(crate) fn inputs(core: &Core) -> Inputs<'_> {

@@ -7,10 +7,11 @@
 //! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`],
 //! [`ReadView::nodes_page`], [`ReadView::node_page`], [`ReadView::headroom_page`],
 //! [`ReadView::backpressure_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`]
-//! compute.
+//! compute, [`ReadView::blame_page`] returns.
 
 mod alerts;
 mod backpressure;
+mod blame_page;
 mod fleet_sums;
 mod freshness;
 mod hardware_page;
@@ -30,17 +31,20 @@ use std::sync::Arc;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{Presence, RulesState, Summary};
+use plimsoll_schemas::summary::{BlamePage, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alerts::AlertView;
 pub(super) use alerts::severities;
+pub(super) use blame_page::blame_page;
 pub use freshness::answers;
 pub(super) use freshness::of_mesh;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
-pub use own_counts::{AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, RuleFileStats};
+pub use own_counts::{
+    AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, ProfileStats, RuleFileStats,
+};
 pub use read_view::{AlertCounts, ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};
@@ -82,6 +86,8 @@ pub struct View {
     /// How full tables of names are; of a view with the fleet.
     pub tables: TablesUsed,
     pub error_budgets: Vec<ErrorBudget>,
+    /// Cohorts and what was refused; of a view with the fleet.
+    pub blame: BlamePage,
     pub rules: Arc<Rules>,
     pub own: OwnCounts,
     /// Every budget, and whether no sample has matched it for minutes.
@@ -155,6 +161,7 @@ impl ReadView {
             troubles: sums.troubles,
             tables: if query.fleet { self.tables.clone() } else { Default::default() },
             error_budgets,
+            blame: if query.fleet { self.blame.clone() } else { Default::default() },
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),
             unmatched: self.budgets_of(&self.unmatched),

@@ -7,6 +7,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 
 use crate::core::alerting::{NotificationCounts, ReceiverStats};
+use crate::core::captures::CaptureLedger;
 use crate::core::durable::shard::ShardCounts;
 use crate::core::fleet::MergeCounts;
 use crate::core::ingest::{BrokerHealth, Recoveries};
@@ -31,6 +32,10 @@ pub struct OwnCounts {
     pub history_dropped: Option<u64>,
     /// What became of requests of nodes' own histories.
     pub asks: AskCounts,
+    /// What became of captures.
+    pub captures: CaptureLedger,
+    /// Profiles that are kept; `None` when none are.
+    pub profiles: Option<ProfileStats>,
     /// Reports to an aggregator above; `None` unless it reads one partition.
     pub shard: Option<ShardCounts>,
     pub confirmations: ConfirmationStats,
@@ -40,6 +45,15 @@ pub struct OwnCounts {
     pub broker_faults: BTreeMap<&'static str, u64>,
     /// Published advisories about the version of the connected broker, if it is known.
     pub broker_advisories: Option<usize>,
+}
+
+/// The profiles that are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfileStats {
+    pub profiles: usize,
+    pub bytes: u64,
+    /// Files that could not be used, since the start.
+    pub quarantined: u64,
 }
 
 /// What became of requests of nodes' own histories.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::Freshness;
+use plimsoll_schemas::summary::{BlamePage, Freshness};
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
@@ -59,6 +59,8 @@ pub struct ReadView {
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notification>,
     pub own: OwnCounts,
+    /// Which peers are slow, and why none is named.
+    pub blame: BlamePage,
     /// Budgets that no sample has matched though samples have come for minutes.
     pub unmatched: BTreeSet<RuleName>,
     /// Budgets that for minutes have had too few samples to judge, some of them over the limit.
@@ -139,6 +141,7 @@ impl ReadView {
                 recoveries: ingest.recoveries(),
                 ..OwnCounts::default()
             },
+            blame: BlamePage::default(),
             unmatched: evaluator.unmatched.all().into_iter().cloned().collect(),
             insufficient: evaluator.insufficient.all(),
             absence: evaluator.absence(fleet),

@@ -77,9 +77,9 @@ async fn request(address: SocketAddr, [line, token, body]: [String; 3]) -> Strin
          Content-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 pub(super) fn json<T: serde::de::DeserializeOwned>(answer: &str) -> T {

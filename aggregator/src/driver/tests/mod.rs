@@ -1,6 +1,7 @@
 //! The driver on a real broker with more to read than one turn reads.
 
 mod alerts;
+mod profiles;
 mod regressions;
 mod runs;
 mod silences;

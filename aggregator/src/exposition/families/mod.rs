@@ -20,6 +20,7 @@ mod receivers;
 mod rules;
 mod sensors;
 mod serving;
+mod stragglers;
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::summary::Presence;
@@ -47,6 +48,7 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>, options:
     if page.view.summary.ready {
         rules::write_thresholds(writer, page);
         rules::write_error_budgets(writer, page);
+        stragglers::write(writer, page);
         ledger::write_fleet(writer, page);
         alerts::write_counts(writer, page);
     }

@@ -6,12 +6,14 @@
 use plimsoll_runtime::{build, process};
 use prometheus::proto::MetricType;
 
-use crate::core::view::{AskCounts, View};
+use crate::core::captures::CaptureEnd;
+use crate::core::view::{AskCounts, ProfileStats, View};
 use crate::exposition::writer::{Family, NONE, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
     write_checkpoints(writer, view);
     write_history_requests(writer, view);
+    write_captures(writer, view);
     write_shard(writer, view);
     write_rule_files(writer, view);
 }
@@ -99,6 +101,28 @@ fn write_history_requests(writer: &mut Writer, view: &View) {
     let help = "Requests of nodes' own histories, and responses to none of them, by result";
     let family = Family::counter("plimsoll_aggregator_history_requests_total", help);
     writer.by_label(family, "result", rows);
+}
+
+/// Captures have each one end or run.
+fn write_captures(writer: &mut Writer, view: &View) {
+    let captures = &view.own.captures;
+    let help = "Captures that have been ordered and have not ended";
+    writer.gauge("plimsoll_aggregator_captures_running", help, captures.running());
+    let help = "Captures that have ended, by outcome and reason";
+    writer.family(Family::counter("plimsoll_aggregator_captures_total", help), |rows| {
+        for (CaptureEnd { outcome, reason }, n) in &captures.ended {
+            let labels = rows.labels([("outcome", outcome.as_str()), ("reason", reason)]);
+            rows.add(&[&labels], Value::Count(*n));
+        }
+    });
+
+    let Some(ProfileStats { profiles, bytes, quarantined }) = view.own.profiles else { return };
+    let help = "Profiles that are kept";
+    writer.gauge("plimsoll_aggregator_profiles", help, profiles as u64);
+    let help = "Bytes of the profiles that are kept";
+    writer.gauge("plimsoll_aggregator_profiles_bytes", help, bytes);
+    let help = "Files of profiles that were quarantined";
+    writer.counter("plimsoll_aggregator_profiles_quarantined_total", help, quarantined);
 }
 
 /// Reports of a shard to the aggregator above it.

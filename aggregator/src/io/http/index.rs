@@ -18,6 +18,7 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/headroom   JSON: for each node the budget nearest to its limit
 /api/v1/backpressure
                    JSON: messages waiting in outboxes and streams, and the ledger's sums
+/api/v1/blame      JSON: stragglers among the ranks of jobs, and why none is named
 /api/v1/hardware   JSON: the newest sensor readings of each node, by name
                    ?node=, sensor=, after=, limit=1..64
 /api/v1/hardware/history
@@ -40,6 +41,12 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/runs/last  JSON: the same for the run that started last
 /api/v1/runs/compare
                    JSON: shifts from one run to another, ?a=, b=, operation=
+/api/v1/profiles   JSON: captures and their profiles, newest first
+                   ?node=, state=running|kept|torn|failed|refused|expired, limit=1..1000
+                   POST {node, operation, labels, pid, seconds, hz}
+/api/v1/profiles/<id>
+                   JSON: one capture: its state, and how it went; below it
+                   /pprof, /folded?state=, /svg and /flame.json ?minus=<id of a peer>, state=
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

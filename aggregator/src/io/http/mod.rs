@@ -1,6 +1,6 @@
 //! The aggregator's HTTP server: the page for people, Prometheus metrics, summary, nodes, hardware,
 //! statistics, ledger, history, events and alerts as JSON, silences and acknowledgements, runs,
-//! liveness and readiness.
+//! profiles, liveness and readiness.
 //!
 //! The driver owns the state. A handler sends it a [`Query`]; `pages` renders pages from the read
 //! view that it returns. Nothing here changes the state by itself, and a request that is not
@@ -18,6 +18,7 @@ mod page;
 mod pages;
 mod parameters;
 mod parts;
+mod profiles;
 mod query;
 mod refusal;
 mod runs;
@@ -48,7 +49,7 @@ use self::stream::Streams;
 use crate::config::Metrics;
 use crate::core::alerting::Undeliverable;
 
-pub use query::{PageSource, Query, Readiness};
+pub use query::{PageSource, ProfileSource, Query, Readiness};
 pub use standby::{Routes, standby_routes};
 
 #[derive(Clone)]
@@ -66,6 +67,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
 
     let history = history::HistoryHandler::new(queries.clone());
     let runs = runs::routes(queries.clone(), token.clone(), history.clone());
+    let profiles = profiles::routes(queries.clone(), token.clone());
     let alerts = alerts::routes(queries.clone(), token);
     let statistics = statistics::routes(queries.clone());
     let history = history::routes(history);
@@ -82,6 +84,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
         .route("/api/v1/ledger", show(Page::Ledger))
         .route("/api/v1/headroom", show(Page::Headroom))
         .route("/api/v1/backpressure", show(Page::Backpressure))
+        .route("/api/v1/blame", show(Page::Blame))
         .route("/api/v1/events", get(show_events))
         .route("/api/v1/alerts/undeliverable", get(show_undeliverable))
         .with_state(Handler { queries, pages })
@@ -93,7 +96,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
         .merge(openapi::routes())
         .merge(page::routes())
         .merge(stream)
-        .merge(runs);
+        .merge(runs)
+        .merge(profiles);
 
     (Routes { pages, probes }, received)
 }

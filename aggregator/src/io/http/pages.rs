@@ -45,11 +45,19 @@ pub(super) enum Page {
     Headroom,
     /// `/api/v1/backpressure`.
     Backpressure,
+    /// `/api/v1/blame`.
+    Blame,
 }
 
 impl Page {
-    const JSON: [Self; 5] =
-        [Self::Summary, Self::FleetSummary, Self::Ledger, Self::Headroom, Self::Backpressure];
+    const JSON: [Self; 6] = [
+        Self::Summary,
+        Self::FleetSummary,
+        Self::Ledger,
+        Self::Headroom,
+        Self::Backpressure,
+        Self::Blame,
+    ];
 
     fn all() -> impl Iterator<Item = Self> {
         let formats = Format::ALL.into_iter();
@@ -67,6 +75,7 @@ impl Page {
             Self::Ledger => ("ledger", "json"),
             Self::Headroom => ("headroom", "json"),
             Self::Backpressure => ("backpressure", "json"),
+            Self::Blame => ("blame", "json"),
         }
     }
 
@@ -183,6 +192,7 @@ impl Pages {
             Page::Ledger => json(&state.ledger_page()),
             Page::Headroom => json(&state.headroom_page()),
             Page::Backpressure => json(&state.backpressure_page()),
+            Page::Blame => json(state.blame_page()),
         };
 
         drop(spawn_blocking(move || drop(source)));

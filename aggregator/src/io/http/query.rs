@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::summary::{EventsPage, Pulse, RunRow, RunsPage};
+use plimsoll_schemas::summary::{EventsPage, ProfileRow, Pulse, RunRow, RunsPage};
 use serde::Serialize;
 use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 
@@ -15,6 +15,7 @@ use super::refusal::{Answer, Refusal, computed};
 use crate::core::alerting::{
     AlertCommand, AlertsQuery, CommandError, CommandResult, Undeliverable,
 };
+use crate::core::captures::{CaptureCommand, CaptureError};
 use crate::core::fleet::{EventsQuery, Pool};
 use crate::core::history::{BatchId, Unstored};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
@@ -22,6 +23,7 @@ use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
 use crate::io::asker::AskHandle;
 use crate::io::history::HistoryReader;
+use crate::io::profiles::ProfileStore;
 
 /// A question to the driver, with the channel for its answer.
 pub enum Query {
@@ -35,6 +37,10 @@ pub enum Query {
     Runs(RunsQuery, oneshot::Sender<Box<RunsPage>>),
     /// A begin or stop of a run, from an authorized client.
     RunOrder(RunCommand, oneshot::Sender<Result<RunRow, RunError>>),
+    /// The captures that were ordered, and the profiles that are kept.
+    Profiles(oneshot::Sender<ProfileSource>),
+    /// An order of a capture, from an authorized client.
+    Capture(CaptureCommand, oneshot::Sender<Result<ProfileRow, CaptureError>>),
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),
@@ -59,6 +65,16 @@ pub struct PageSource {
     /// What read views have cost so far, this one included.
     pub views: ReadViewStats,
     pub connections: ServerStats,
+}
+
+/// What the driver knows of profiles.
+#[derive(Debug)]
+pub struct ProfileSource {
+    pub mesh: MeshName,
+    /// Captures that this process has ordered.
+    pub rows: Vec<ProfileRow>,
+    /// Profiles that are kept, if any are.
+    pub store: Option<ProfileStore>,
 }
 
 /// Whether the aggregator is ready, and if not, why.

@@ -8,8 +8,12 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use crate::order::ProcessId;
+
+/// Units of the start time in a second: the same on every 64-bit Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process and the program that it executes.
 #[derive(Debug)]
@@ -49,6 +53,15 @@ impl Pin {
             Some(now) if now == self.image => Presence::Same,
             Some(_) => Presence::Replaced,
         }
+    }
+
+    /// Time since the process started.
+    pub fn age(&self) -> Option<Duration> {
+        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+        let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+        #[expect(clippy::cast_precision_loss, reason = "a machine runs for fewer than 2^52 ticks")]
+        let started = self.image.start_time as f64 / TICKS_PER_SECOND;
+        Some(Duration::try_from_secs_f64(uptime - started).unwrap_or_default())
     }
 }
 
@@ -102,5 +115,7 @@ mod tests {
         let own = ProcessId(i32::try_from(std::process::id()).unwrap());
         assert_eq!(Pin::new(own).unwrap().presence(), Presence::Same);
         assert!(Pin::new(ProcessId(i32::MAX)).is_err());
+        let age = |pid| Pin::new(ProcessId(pid)).unwrap().age().unwrap();
+        assert!(age(1) >= age(own.0));
     }
 }

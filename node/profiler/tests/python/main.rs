@@ -3,6 +3,7 @@
 mod endings;
 mod program;
 mod rights;
+mod serve;
 mod stacks;
 mod threads;
 mod torn;

@@ -30,8 +30,9 @@ mod unit_check;
 use std::collections::BTreeSet;
 
 use crate::limits::DATAGRAM_BYTES_MAX;
-use plimsoll_schemas::ids::{Operation, Seq};
+use plimsoll_schemas::ids::{Labels, Operation, Seq, Series};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::frame::Frame;
 
@@ -66,7 +67,11 @@ pub(super) struct Intake {
 #[derive(Clone, Copy, Debug)]
 pub enum SocketEvent<'a> {
     /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
-    Datagram(&'a [u8]),
+    Datagram {
+        bytes: &'a [u8],
+        /// The process that sent it, as the kernel states while it is asked to.
+        sender: Option<u32>,
+    },
     /// A datagram of a user who may not send any.
     Refused,
     /// A read failed, which may have cost a datagram.
@@ -122,11 +127,35 @@ impl Intake {
 
     pub(super) fn on_socket_event(&mut self, now: Wall, event: SocketEvent<'_>) {
         match event {
-            SocketEvent::Datagram(datagram) => self.on_datagram(now, datagram),
+            SocketEvent::Datagram { bytes, .. } => self.on_datagram(now, bytes),
             SocketEvent::Refused => self.recorder.reject(Reject::NotAllowed),
             SocketEvent::Failed => self.recorder.stats_mut().read_errors += 1,
             SocketEvent::Dropped(count) => self.recorder.stats_mut().kernel_dropped += count,
         }
+    }
+
+    /// Whether a datagram has a line of this series; it may have more labels.
+    pub(super) fn has_line(&self, datagram: &[u8], series: &Series) -> bool {
+        let Series { operation, labels } = series;
+        datagram.split(|byte| *byte == b'\n').any(|line| {
+            lines::parse(trimmed(line)).is_ok_and(|line| {
+                let (tags, container) = (str::from_utf8(line.tags), str::from_utf8(line.container));
+                line.name == operation.as_str().as_bytes()
+                    && tags.ok().zip(container.ok()).is_some_and(|(tags, container)| {
+                        has_labels(&self.recorder.label_rules().read(tags, container).0, labels)
+                    })
+            })
+        })
+    }
+
+    /// Whether a frame has this series; it may have more labels.
+    pub(super) fn has_frame(&self, frame: &Frame, series: &Series) -> bool {
+        let Latency { histograms, counters, gauges } = &frame.latency;
+        let of_histograms = histograms.iter().map(|(sent, _)| sent);
+        let of_numbers = counters.iter().chain(gauges).map(|(sent, _)| sent);
+        of_histograms.chain(of_numbers).any(|sent| {
+            sent.operation == series.operation && has_labels(&sent.labels, &series.labels)
+        })
     }
 
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
@@ -299,6 +328,10 @@ impl Intake {
     pub(super) fn otlp_stats(&self) -> OtlpStats {
         self.otlp.stats()
     }
+}
+
+fn has_labels(sent: &Labels, searched: &Labels) -> bool {
+    searched.iter().all(|(key, value)| sent.get(key) == Some(value))
 }
 
 /// A line without the carriage returns that some senders leave at its end.

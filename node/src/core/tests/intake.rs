@@ -3,6 +3,9 @@
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::capture::{
+    CaptureId, CaptureOrder, CaptureRequest, CaptureState, CaptureStep, ProcessSelector,
+};
 
 use super::*;
 
@@ -243,4 +246,74 @@ fn a_clock_set_forward_puts_no_interval_into_the_past() {
     let ends = ends(deliver(&mut core, now));
     let oldest = now.wall.minus(SECOND * 3);
     assert!(ends.iter().all(|end| (oldest..=now.wall).contains(end)), "{ends:?} {now:?}");
+}
+
+/// A core that searches the sender of the operation `a` with the label `rank=3`.
+fn searching() -> Core {
+    let key = ConfirmKey::from_hex(&"5a".repeat(32)).unwrap();
+    let mut core = core(Bounds::default());
+    let identity = Identity {
+        mesh: MeshName::new("m").unwrap(),
+        node: NodeName::new("n").unwrap(),
+        labels: Labels::new([("rack", "r7")]).unwrap(),
+    };
+    core.enable_captures(&identity, CaptureGate::Signed(key.clone()));
+    let process = ProcessSelector {
+        pid: None,
+        operation: Some(Operation::new("a").unwrap()),
+        labels: Labels::new([("rank", "3"), ("rack", "r7")]).unwrap(),
+    };
+    let order = CaptureOrder {
+        process,
+        seconds: 1,
+        hz: 1,
+        start_at: start().wall.plus(SECOND),
+        expires_at: start().wall.plus(2 * SECOND),
+        rule: None,
+    };
+    let request = CaptureRequest {
+        number: 1,
+        asker: "a".to_owned(),
+        node: identity.node,
+        id: CaptureId::derived(&[]),
+        step: CaptureStep::Order(order),
+    };
+    let request = request.encode(&identity.mesh, &key);
+    let answer = core.on_capture_request(start(), &request).unwrap();
+    assert_eq!(answer.response.state, CaptureState::Waiting);
+    core
+}
+
+/// The process that is captured at the instant of the order.
+fn found(core: &mut Core) -> Option<u32> {
+    core.next_capture(start().after(SECOND)).map(|start| start.pid)
+}
+
+#[test]
+fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
+    let mut core = searching();
+    assert!(core.is_searching_sender());
+    for (pid, bytes) in [
+        (41, &b"a:1|ms|#rank:4"[..]),
+        (42, b"b:1|ms|#rank:3"),
+        (43, b"a:1|ms"),
+        (44, b"ab:1|ms|#rank:3\n\xff\n|||\na"),
+        (45, b"b:1|ms\na:1:2|h|@0.5|#phase:train,rank:3\r\n"),
+    ] {
+        core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender: Some(pid) });
+        core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender: None });
+    }
+    assert_eq!(found(&mut core), Some(45));
+    assert!(!core.is_searching_sender());
+    assert_eq!(core.status().intake.values, 2 * (1 + 1 + 1 + 1 + 1 + 2), "all are recorded");
+}
+
+#[test]
+fn the_sender_of_a_matching_frame_is_found_and_no_other_one() {
+    let mut core = searching();
+    core.on_frame_sender(start(), &frame(1, 5), 41);
+    let mut matching = frame(1, 5);
+    matching.latency.histograms[0].0.labels = Labels::new([("rank", "3"), ("x", "y")]).unwrap();
+    core.on_frame_sender(start(), &matching, 42);
+    assert_eq!(found(&mut core), Some(42));
 }

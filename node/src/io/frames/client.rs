@@ -3,10 +3,13 @@
 use std::io::{ErrorKind, Read, Write};
 
 use crate::limits::FRAME_READ_BYTES;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
 use socket2::Socket;
 
 use crate::core::departure::SocketPoll;
+use crate::io::listen::senders::known_process;
 
 pub(super) struct Client {
     pub(super) stream: Socket,
@@ -14,6 +17,8 @@ pub(super) struct Client {
     buffer: Vec<u8>,
     /// Nothing more is read.
     pub(super) is_ended: bool,
+    /// The process that connected, if the kernel states it.
+    pub(super) process: Option<u32>,
 }
 
 /// Why a client is disconnected.
@@ -25,7 +30,9 @@ pub(super) enum Ended {
 
 impl Client {
     pub(super) fn new(stream: Socket) -> Self {
-        Self { stream, buffer: Vec::new(), is_ended: false }
+        let process = getsockopt(&stream, PeerCredentials).ok();
+        let process = process.and_then(|peer| known_process(peer.pid()));
+        Self { stream, buffer: Vec::new(), is_ended: false, process }
     }
 
     pub(super) fn buffered(&self) -> usize {

@@ -42,6 +42,13 @@ struct Open {
     is_paused: bool,
 }
 
+/// A frame, and the process that connected, if the kernel states it.
+#[derive(Debug)]
+pub struct SentFrame {
+    pub frame: Frame,
+    pub process: Option<u32>,
+}
+
 /// The answer to a frame, and the note that it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAnswer {
@@ -93,12 +100,13 @@ impl Frames {
         }
     }
 
-    /// Takes what is there, up to a bound, and hands over each frame, or why there is none. What
+    /// Takes what is there, up to a bound, and hands over each frame with the process that
+    /// connected, or why there is none. What
     /// comes back is sent by [`Self::answer`], once its note is written; after nothing, and after
     /// every error, the client is disconnected.
     pub fn take(
         &mut self,
-        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<FrameAnswer>,
+        mut on_frame: impl FnMut(Result<SentFrame, FrameError>) -> Option<FrameAnswer>,
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
         let Some(open) = self.0.as_mut().filter(|open| open.is_reading()) else { return taken };
@@ -180,13 +188,14 @@ impl Open {
         &mut self,
         id: ConnectionId,
         taken: &mut SocketPoll,
-        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<FrameAnswer>,
+        on_frame: &mut impl FnMut(Result<SentFrame, FrameError>) -> Option<FrameAnswer>,
     ) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let before = client.buffered();
+        let (before, process) = (client.buffered(), client.process);
 
         let read = client.read(taken, |frame| {
-            let FrameAnswer { seq, note } = on_frame(frame)?;
+            let sent = frame.map(|frame| SentFrame { frame, process });
+            let FrameAnswer { seq, note } = on_frame(sent)?;
             self.answers.push(note, Answer { client: id, seq });
             Some(())
         });

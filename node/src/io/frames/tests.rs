@@ -47,7 +47,7 @@ impl Place {
         let mut came = Vec::new();
         loop {
             let taken = self.frames.take(|frame| {
-                came.push(frame.as_ref().map(|frame| frame.seq.0).map_err(FrameError::reason));
+                came.push(frame.as_ref().map(|sent| sent.frame.seq.0).map_err(FrameError::reason));
                 at_once(frame)
             });
             self.frames.answer(NoteNumber::ALL);
@@ -79,8 +79,8 @@ fn large(seq: u64) -> Vec<u8> {
 }
 
 /// Records a frame whose answer waits for no note.
-fn at_once(frame: Result<Frame, FrameError>) -> Option<FrameAnswer> {
-    frame.ok().map(|frame| FrameAnswer { seq: frame.seq, note: NoteNumber::default() })
+fn at_once(sent: Result<SentFrame, FrameError>) -> Option<FrameAnswer> {
+    sent.ok().map(|sent| FrameAnswer { seq: sent.frame.seq, note: NoteNumber::default() })
 }
 
 fn answer(stream: &mut UnixStream) -> u64 {
@@ -267,7 +267,7 @@ async fn busy_clients_are_read_in_turn() {
     place.frames.readable().await;
     for _turn in 0..4 {
         place.frames.take(|frame| {
-            read.extend(frame.as_ref().ok().map(|frame| frame.seq.0));
+            read.extend(frame.as_ref().ok().map(|sent| sent.frame.seq.0));
             at_once(frame)
         });
         place.frames.answer(NoteNumber::ALL);
@@ -372,8 +372,8 @@ async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replace
 }
 
 /// Records a frame whose answer waits.
-fn later(frame: Result<Frame, FrameError>) -> Option<FrameAnswer> {
-    frame.ok().map(|frame| FrameAnswer { seq: frame.seq, note: NoteNumber::ALL })
+fn later(sent: Result<SentFrame, FrameError>) -> Option<FrameAnswer> {
+    sent.ok().map(|sent| FrameAnswer { seq: sent.frame.seq, note: NoteNumber::ALL })
 }
 
 fn has_no_answer(stream: &mut UnixStream) -> bool {
@@ -457,4 +457,20 @@ async fn an_absent_socket_is_never_readable() {
     let waited = tokio::time::timeout(Duration::ZERO, absent.readable()).await;
     assert!(waited.is_err());
     assert_eq!(absent.take(|_| None), SocketPoll::default());
+}
+
+#[tokio::test]
+async fn a_frame_comes_with_the_process_that_connected() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.write_all(&frame(1)).unwrap();
+    place.frames.readable().await;
+    let mut processes = Vec::new();
+    while processes.is_empty() {
+        place.frames.take(|sent| {
+            processes.extend(sent.as_ref().ok().map(|sent| sent.process));
+            at_once(sent)
+        });
+    }
+    assert_eq!(processes, [Some(std::process::id())]);
 }

@@ -12,7 +12,7 @@ use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::inputs::{self, InputStats};
 use super::{ingest, scrape};
-use crate::core::{Status, outbox::BreakerState, spool::SpoolStats};
+use crate::core::{Status, captures::CaptureStats, outbox::BreakerState, spool::SpoolStats};
 use crate::io::cost::Stage;
 use crate::io::history::HistoryStats;
 
@@ -49,6 +49,9 @@ pub(super) fn page(stats: &AgentStats) -> String {
     add_outbox(&page, status);
     add_outcomes(&page, status);
     add_spool(&page, &status.spool);
+    if let Some(captures) = &status.captures {
+        add_captures(&page, captures);
+    }
     if let Some(history) = &stats.history {
         add_history(&page, history);
     }
@@ -261,6 +264,20 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
 
     page.about("Failed writes to the spool")
         .counter("plimsoll_agent_spool_write_failures_total", spool.failures);
+}
+
+fn add_captures(page: &Page, captures: &CaptureStats) {
+    page.about("Orders of captures; each has one outcome unless it is active")
+        .counter("plimsoll_agent_captures_ordered_total", captures.ordered);
+    page.about("Orders of captures that ended, per outcome and reason").counters(
+        "plimsoll_agent_captures_total",
+        ["outcome", "reason"],
+        captures.outcomes.iter().map(|((outcome, reason), n)| ([*outcome, *reason], *n)),
+    );
+    page.about("Orders of captures that wait or run")
+        .gauge("plimsoll_agent_captures_active", captures.active);
+    page.about("Payloads that were no request of a capture")
+        .counter("plimsoll_agent_captures_undecodable_total", captures.undecodable);
 }
 
 fn add_history(page: &Page, history: &HistoryStats) {

@@ -8,7 +8,7 @@
 mod batch;
 mod drops;
 mod rest;
-mod senders;
+pub(super) mod senders;
 
 use std::future::poll_fn;
 use std::io;
@@ -21,14 +21,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::limits::{BYTES_PER_WAKE, DATAGRAMS_PER_WAKE, UNIX_QUEUE_DATAGRAMS};
-use nix::sys::socket::SockType;
+use nix::sys::socket::sockopt::PassCred;
+use nix::sys::socket::{SockType, setsockopt};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use self::batch::Batch;
 use self::drops::Drops;
 use self::rest::Rest;
-use self::senders::Senders;
+use self::senders::{Senders, Sent};
 use super::cost::Cost;
 use super::listen_error::ListenError;
 use super::readiness::watch;
@@ -85,6 +86,12 @@ impl Sockets {
         unix + udp
     }
 
+    /// Whether datagrams on the Unix socket carry the process that sent them from now on. They are
+    /// then taken one at a time.
+    pub fn search_senders(&mut self, is_searching: bool) {
+        self.unix.search_senders(is_searching);
+    }
+
     /// Whether the last [`Self::take`] left nothing behind; of a socket that rests, as far as it
     /// was read.
     pub fn is_empty(&self) -> bool {
@@ -121,8 +128,10 @@ impl Sockets {
 /// One socket, or none: reading from an absent one waits for ever.
 struct Listener {
     open: Option<Open>,
-    /// Who may send, if not anyone may.
+    /// While datagrams carry their senders: always if not anyone may send.
     senders: Option<Senders>,
+    /// Of a Unix socket to which anyone may send.
+    open_access: Option<SocketAccess>,
     drops: Drops,
     is_empty: bool,
 }
@@ -231,11 +240,26 @@ impl Listener {
         };
         let open = open().map_err(|source| ListenError::at_path("listen.unix", path, source))?;
         log_short_queue();
-        Ok(Self { senders: Senders::new(access), ..Self::on(Some(open)) })
+        let listener = Self::on(Some(open));
+        Ok(match access.users {
+            Some(_) => Self { senders: Some(Senders::new(access)), ..listener },
+            None => Self { open_access: Some(access.clone()), ..listener },
+        })
     }
 
     fn on(open: Option<Open>) -> Self {
-        Self { open, senders: None, drops: Drops::default(), is_empty: true }
+        Self { open, senders: None, open_access: None, drops: Drops::default(), is_empty: true }
+    }
+
+    fn search_senders(&mut self, is_searching: bool) {
+        let (Some(open), Some(access)) = (&self.open, &self.open_access) else { return };
+        if is_searching == self.senders.is_some() {
+            return;
+        }
+        match setsockopt(&open.socket, PassCred, &is_searching) {
+            Ok(()) => self.senders = is_searching.then(|| Senders::new(access)),
+            Err(error) => tracing::warn!(%error, "senders of listen.unix cannot be found"),
+        }
     }
 
     async fn readable(&self) {
@@ -260,11 +284,14 @@ impl Listener {
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
                 let (socket, left) = (open.socket.as_fd(), BYTES_PER_WAKE - taken.bytes);
-                let on_datagram = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
+                let on_datagram =
+                    |bytes: &[u8]| on_event(SocketEvent::Datagram { bytes, sender: None });
 
                 let read = match &mut self.senders {
                     Some(senders) => senders.read(socket, cost, |read| {
-                        on_event(read.map_or(SocketEvent::Refused, SocketEvent::Datagram));
+                        on_event(read.map_or(SocketEvent::Refused, |Sent { bytes, process }| {
+                            SocketEvent::Datagram { bytes, sender: process }
+                        }));
                     })?,
                     None => batch.read(socket, left, cost, on_datagram)?,
                 };

@@ -1,9 +1,10 @@
-//! Takes datagrams one at a time, each with the user who sent it, and refuses those of others.
+//! Takes datagrams one at a time, each with the user and the process that sent it, and refuses
+//! those of users who may not send.
 //!
-//! Only for a socket with `SO_PASSCRED`, for which the kernel states the sender: a datagram without
-//! one is refused.
+//! Only for a socket with `SO_PASSCRED`, for which the kernel states the sender: where users are
+//! listed, a datagram without one is refused.
 //!
-//! DESIGN N71.
+//! DESIGN N71, N93.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -19,6 +20,12 @@ use crate::limits::DATAGRAM_BYTES_MAX;
 use super::batch::Read;
 use crate::io::unix_path::Admission;
 
+/// A datagram that was admitted.
+pub(super) struct Sent<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) process: Option<u32>,
+}
+
 /// Who may send, and room for one datagram.
 pub(super) struct Senders {
     admission: Admission,
@@ -28,15 +35,19 @@ pub(super) struct Senders {
     control: Vec<u8>,
 }
 
+/// The kernel states 0 for a process of another pid namespace, and for a datagram that was sent
+/// before it was asked.
+pub(in crate::io) fn known_process(pid: i32) -> Option<u32> {
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
 impl Senders {
-    /// `None` when anyone may send.
-    pub(super) fn new(access: &SocketAccess) -> Option<Self> {
-        let admission = Admission::new("listen.unix", access);
-        (!admission.is_open_to_all()).then(|| Self {
-            admission,
+    pub(super) fn new(access: &SocketAccess) -> Self {
+        Self {
+            admission: Admission::new("listen.unix", access),
             buffer: vec![0; DATAGRAM_BYTES_MAX + 1].into(),
             control: cmsg_space!(UnixCredentials),
-        })
+        }
     }
 
     /// One call, which never waits. Hands over a datagram, or that one was refused.
@@ -44,7 +55,7 @@ impl Senders {
         &mut self,
         socket: BorrowedFd<'_>,
         cost: &mut Cost,
-        on_read: impl FnOnce(Option<&[u8]>),
+        on_read: impl FnOnce(Option<Sent<'_>>),
     ) -> io::Result<Read> {
         let Self { admission, buffer, control } = self;
         let mut parts = [IoSliceMut::new(buffer)];
@@ -54,12 +65,15 @@ impl Senders {
         let message = message?;
 
         let sender = message.cmsgs().ok().into_iter().flatten().find_map(|control| match control {
-            ControlMessageOwned::ScmCredentials(sender) => Some(sender.uid()),
+            ControlMessageOwned::ScmCredentials(sender) => Some(sender),
             _ => None,
         });
 
         let bytes = message.bytes;
-        on_read(admission.admits(sender).then(|| &buffer[..bytes]));
+        let user = sender.as_ref().map(UnixCredentials::uid);
+        let is_admitted = admission.is_open_to_all() || admission.admits(user);
+        let process = sender.and_then(|sender| known_process(sender.pid()));
+        on_read(is_admitted.then(|| Sent { bytes: &buffer[..bytes], process }));
         cost.end(Stage::Intake);
         // A call for one datagram does not show whether it was the last.
         Ok(Read { taken: SocketPoll { datagrams: 1, bytes }, is_last: false })

@@ -28,7 +28,7 @@ fn unix() -> (TempDir, Sockets, UnixDatagram) {
 fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
     let (mut sizes, mut dropped) = (Vec::new(), 0);
     let taken = sockets.take(&mut Cost::default(), |event| match event {
-        SocketEvent::Datagram(datagram) => sizes.push(datagram.len()),
+        SocketEvent::Datagram { bytes, .. } => sizes.push(bytes.len()),
         SocketEvent::Dropped(datagrams) => dropped += datagrams,
         SocketEvent::Failed | SocketEvent::Refused => panic!("a read failed"),
     });
@@ -103,7 +103,7 @@ async fn one_turn_reads_a_bounded_number_of_datagrams_and_reports_more() {
 async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
     let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let udp = &sockets.udp.open.as_ref().unwrap().socket;
-    nix::sys::socket::setsockopt(udp, nix::sys::socket::sockopt::RcvBuf, &20_000).unwrap();
+    setsockopt(udp, nix::sys::socket::sockopt::RcvBuf, &20_000).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();
     let (mut read, mut dropped) = (0, 0);
@@ -299,4 +299,47 @@ async fn a_taken_port_is_named_with_its_key() {
     let address = taken.local_addr().unwrap();
     let error = Listener::udp(Some(address)).err().unwrap().to_string();
     assert!(error.contains("listen.udp") && error.contains(&address.to_string()), "{error}");
+}
+
+/// Processes that the kernel states as senders of what is there.
+fn processes(sockets: &mut Sockets) -> Vec<Option<u32>> {
+    let mut processes = Vec::new();
+    sockets.take(&mut Cost::default(), |event| {
+        if let SocketEvent::Datagram { sender, .. } = event {
+            processes.push(sender);
+        }
+    });
+    processes
+}
+
+#[tokio::test]
+async fn while_a_sender_is_searched_the_kernel_states_each() {
+    let (_dir, mut sockets, sender) = unix();
+    let own = Some(std::process::id());
+    let mut sent = Vec::new();
+    for is_searching in [false, true, false] {
+        sockets.search_senders(is_searching);
+        sender.send(b"a:1|ms").unwrap();
+        sockets.readable().await;
+        sent.extend(processes(&mut sockets));
+    }
+    assert_eq!(sent, [None, own, None]);
+}
+
+#[tokio::test]
+async fn a_socket_for_some_users_states_senders_anyhow_and_still_refuses_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sock");
+    let user = nix::unistd::geteuid().as_raw();
+    let users = Some([user].into());
+    let access = SocketAccess { users, ..SocketAccess::default() };
+    let mut sockets = Sockets::open(None, Some(&path), &access).unwrap();
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.connect(path).unwrap();
+    for is_searching in [true, false] {
+        sockets.search_senders(is_searching);
+        sender.send(b"a:1|ms").unwrap();
+        sockets.readable().await;
+        assert_eq!(processes(&mut sockets), [Some(std::process::id())], "{is_searching}");
+    }
 }

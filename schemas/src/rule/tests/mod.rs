@@ -10,7 +10,8 @@ use super::file::{load, shipped};
 use super::*;
 use crate::alert::NamePattern;
 use crate::budget::{BUILT_IN, Budget, Window};
-use crate::ids::{Labels, Operation, RuleName};
+use crate::ids::{Labels, NodeName, Operation, RuleName};
+use crate::scope::{AlertKey, Scope};
 use crate::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 
 /// What a set of files comes to, the first of which is read.
@@ -82,7 +83,8 @@ fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
     let rules = shipped();
     let budgets = rules.budgets.iter().map(|budget| (&budget.name, &budget.about));
     let thresholds = rules.thresholds.iter().map(|rule| (&rule.name, &rule.about));
-    for (name, about) in budgets.chain(thresholds) {
+    let stragglers = rules.stragglers.iter().map(|rule| (&rule.name, &rule.about));
+    for (name, about) in budgets.chain(thresholds).chain(stragglers) {
         assert_eq!(about.runbook, Some(format!("deploy/RUNBOOK.md#{name}")));
         let heading = format!("\n### `{name}`\n");
         let means = about.summary.as_deref().unwrap_or_default();
@@ -293,4 +295,63 @@ proptest! {
             prop_assert!(position(&error.to_string()), "{error}");
         }
     }
+}
+
+#[test]
+fn a_rule_about_stragglers_is_laid_over_the_shipped_one_key_by_key() {
+    let text = |list: &[&str]| list.iter().map(|&of| of.to_owned()).collect::<Vec<_>>();
+    let shipped = shipped().stragglers;
+    assert_eq!(shipped.len(), 1);
+    let straggler = &shipped[0];
+    assert_eq!((straggler.operation.clone(), straggler.by.as_str()), (None, "rank"));
+    assert_eq!(straggler.method, StragglerMethod::WaitsLeast);
+    assert_eq!(straggler.work, text(&["input", "compute", "checkpoint"]));
+
+    let rules = read(&[(
+        "a.toml",
+        "[[straggler]]\nname = 'straggler'\ncohort = ['job']\nseverity = 'critical'\n\
+         [[straggler]]\nname = 'loader'\noperation = 'load'\nrule = 'slowest'\nby = 'worker'\n\
+         work = ['compute']\nwait = []\n",
+    )]);
+    let rules = rules.unwrap();
+    let about = RuleAnnotations { severity: Severity::Critical, ..straggler.about.clone() };
+    let overlaid = Straggler { cohort: text(&["job"]), about, ..straggler.clone() };
+    let loader = Straggler {
+        name: RuleName::new("loader").unwrap(),
+        operation: Some(Operation::new("load").unwrap()),
+        method: StragglerMethod::Slowest,
+        by: "worker".to_owned(),
+        cohort: text(&["role"]),
+        work: text(&["compute"]),
+        wait: Vec::new(),
+        about: RuleAnnotations::default(),
+    };
+    assert_eq!(rules.stragglers, [overlaid, loader]);
+
+    let off = read(&[("a.toml", "[[straggler]]\nname = 'straggler'\nenabled = false\n")]).unwrap();
+    assert_eq!(off.stragglers, []);
+}
+
+#[test]
+fn a_rule_about_stragglers_watches_nodes_of_its_operation() {
+    let text = "[[straggler]]\nname = 'load'\noperation = 'load'\nrule = 'slowest'\n";
+    let rules = read(&[("a.toml", text)]).unwrap();
+    let key = |rule: &str, operation: &str, scope: Scope| AlertKey {
+        rule: RuleName::new(rule).unwrap(),
+        scope,
+        operation: Operation::new(operation).unwrap(),
+    };
+    let node = || Scope::Node(NodeName::new("n1").unwrap());
+    for (rule, operation, scope, watched) in [
+        ("load", "load", node(), true),
+        ("load", "train_step", node(), false),
+        ("load", "load", Scope::Fleet, false),
+        ("straggler", "train_step", node(), true),
+        ("straggler", "train_step", Scope::Fleet, false),
+    ] {
+        let key = key(rule, operation, scope);
+        assert_eq!(rules.watch(&key), watched, "{key}");
+    }
+    assert!(rules.clone().within(Scopes { fleet: true, nodes: false }).stragglers.is_empty());
+    assert_eq!(rules.clone().within(Scopes::ALL).stragglers.len(), 2);
 }

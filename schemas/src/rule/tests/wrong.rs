@@ -88,6 +88,46 @@ fn a_wrong_number_of_a_budget_is_reported_with_its_line_and_what_to_write() {
 }
 
 #[test]
+fn a_wrong_key_of_a_straggler_is_reported_with_its_line_and_what_to_write() {
+    let keys = "unknown key; the keys are name, operation, rule, by, cohort, work, wait, severity, \
+                routes, runbook, summary, enabled";
+    expect_key_error(
+        "straggler",
+        "straggler",
+        &[
+            (
+                "rule = \"wait_least\"",
+                "unknown rule \"wait_least\", did you mean \"waits_least\"?; use one of \
+                 waits_least, slowest",
+            ),
+            ("rule = 3", "must be text in quotes, not a number"),
+            (
+                "operation = \"a b\"",
+                "operation contains a space; allowed: letters, digits and '_.:/-'",
+            ),
+            ("by = \"a b\"", "label key contains a space; allowed: letters, digits and '_.-'"),
+            ("by = \"class\"", "phases of one peer differ by it; write a label such as \"rank\""),
+            ("cohort = \"role\"", "must be a list such as [\"..\"], not text"),
+            ("cohort = [\"rank\"]", "\"rank\" differs within a cohort; remove it"),
+            ("cohort = [\"a\", \"a\"]", "\"a\" is given twice"),
+            ("cohort = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "5 labels, more than 4"),
+            ("work = []", "names no class; write for example [\"compute\"]"),
+            ("wait = []", "names no class, and waits_least needs one; write [\"sync\"]"),
+            ("wait = [\"input\"]", "\"input\" is a class of work as well; remove one of them"),
+            (
+                "work = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]",
+                "7 classes with those of wait, more than 6",
+            ),
+            ("floor = 0.1", keys),
+            (
+                "severity = \"warn\"",
+                "unknown severity \"warn\"; use one of info, warning, critical",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn a_wrong_choice_for_a_budget_is_reported_with_its_line_and_what_to_write() {
     let windows = "use one of 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d";
     let no_window = format!("unknown window \"7s\"; {windows}");
@@ -198,7 +238,11 @@ fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
             "line 1, column 1: budget: name is missing; every one has its own",
         ),
         ("[[budgets]]", "line 1, column 3: budgets: unknown key, did you mean \"budget\"?"),
-        ("x = 1", "line 1, column 1: x: unknown key; the keys are include, budget, rule, priority"),
+        (
+            "x = 1",
+            "line 1, column 1: x: unknown key; the keys are include, budget, rule, priority, \
+             straggler",
+        ),
         ("\n  a = = 1", "line 2, column 7: extra `=`, expected nothing"),
         (
             "[[rule]]\nname = 7",
@@ -261,6 +305,16 @@ fn duplicate_names_are_reported_by_line() {
             &named("publish_burn_1h"),
             "line 2, column 8: budget \"publish_burn_1h\": name: is the name of a rule of the \
              error budget of \"publish\" as well as of a budget; rename one",
+        ),
+        (
+            "[[straggler]]\nname = 'queue_depth'\nrule = 'slowest'",
+            "line 2, column 8: straggler \"queue_depth\": name: is the name of a threshold as well as \
+             of a rule about stragglers; rename one",
+        ),
+        (
+            "[[straggler]]\nname = 's'",
+            "line 2, column 8: straggler \"s\": rule is missing, and no straggler of this name is \
+             known",
         ),
     ]);
 }

@@ -6,7 +6,7 @@ use plimsoll_schemas::figure::{bytes, counted};
 use super::super::finding::{DoctorReport, Finding};
 use super::super::limits::{DISK_FREE_MIN, DISK_FREE_SHARE};
 use super::super::machine::{
-    DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
+    CaptureFacts, DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
 };
 
 pub(in super::super) fn check(facts: &MachineFacts, report: &mut DoctorReport) {
@@ -16,6 +16,27 @@ pub(in super::super) fn check(facts: &MachineFacts, report: &mut DoctorReport) {
     report.add("rmem_max", rmem_max.map(buffers).map_err(Clone::clone));
     report.add("disk", each(&facts.disks, disk));
     report.add("secrets", each(&facts.secrets, secret));
+    report.add("captures", facts.captures.as_ref().map(captures).map_err(Clone::clone));
+}
+
+/// What keeps the node from carrying out orders although they are enabled.
+fn captures(facts: &CaptureFacts) -> Vec<Finding> {
+    let CaptureFacts { socket, absent, has_key, is_identified } = facts;
+    let place = "captures.enabled of the node";
+    let key = (!has_key).then(|| {
+        let what = "all orders are refused: the node has no key to verify them with".to_owned();
+        Finding::error(place, what, "set confirm.key_file to the aggregators' key")
+    });
+    let credentials = (!is_identified).then(|| {
+        let what = "all orders are refused: any client of the broker could send some".to_owned();
+        Finding::error(place, what, "give the node credentials: plimsoll nats-config")
+    });
+    let socket = absent.as_ref().map(|reason| {
+        let what = format!("nothing listens on captures.socket: {reason}");
+        let mend = "systemctl enable --now plimsoll-profiler.socket";
+        Finding::error(&socket.display().to_string(), what, mend)
+    });
+    key.into_iter().chain(credentials).chain(socket).collect()
 }
 
 fn each<T>(
@@ -200,6 +221,25 @@ mod tests {
         assert_eq!(of(Some((8125, None)), 0).unwrap().1, "nothing listens on listen.udp");
         assert_eq!(of(None, 20).unwrap().0, Severity::Warning);
         assert_eq!(of(None, 0), None);
+    }
+
+    #[test]
+    fn what_keeps_orders_of_captures_from_being_carried_out_is_named() {
+        let of = |absent: Option<&str>, has_key, is_identified| {
+            let (socket, absent) = ("/run/p/s".into(), absent.map(str::to_owned));
+            captures(&CaptureFacts { socket, absent, has_key, is_identified })
+        };
+        assert_eq!(of(None, true, true), []);
+        let found = of(Some("No such file"), false, false);
+        let mends: Vec<&str> = found.iter().map(|finding| &*finding.mend).collect();
+        assert_eq!(
+            mends,
+            [
+                "set confirm.key_file to the aggregators' key",
+                "give the node credentials: plimsoll nats-config",
+                "systemctl enable --now plimsoll-profiler.socket",
+            ]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The texts of a notification: short, since people read them on a telephone at night.
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
-use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
+use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, StragglerEvidence, WorstNode};
 use plimsoll_schemas::figure::{count, counted, number, percent, quantile, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
@@ -50,6 +50,9 @@ pub(super) fn figures(evidence: &Evidence) -> (String, String) {
             (format!("{}x", number(burn.long_burn)), format!("{}x", number(burn.factor)))
         }
         Evidence::Gap(gap) => (missing(gap.gap_samples), "0".to_owned()),
+        Evidence::Straggler(of) => {
+            (format!("+{}", percent(of.excess_ratio)), format!("+{}", percent(of.allowed_ratio)))
+        }
         Evidence::Value(value) => {
             (number(value.value), format!("{} {}", value.comparison, number(value.threshold)))
         }
@@ -90,11 +93,23 @@ fn of_figures(evidence: &Evidence) -> String {
             percent(burn.remaining)
         ),
         Evidence::Gap(gap) => missing(gap.gap_samples),
+        Evidence::Straggler(of) => straggler(of),
         Evidence::Value(value) => {
             let labels = value.labels.iter().map(|(name, of)| format!(" {name}={of}"));
             format!("{} {}{}", value.metric, number(value.value), labels.collect::<String>())
         }
     }
+}
+
+fn straggler(of: &StragglerEvidence) -> String {
+    let class = of.class.as_deref().unwrap_or("no class alone");
+    format!(
+        "{} {} at least {} slower than the median of {}, in {class}",
+        of.by,
+        of.peer,
+        percent(of.lower_ratio),
+        counted(of.peers, &of.by)
+    )
 }
 
 fn missing(samples: u64) -> String {

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use plimsoll_schemas::hardware::CATALOGUE;
-use plimsoll_schemas::limits::wire::{LABELS_MAX, TOKEN_BYTES_MAX};
+use plimsoll_schemas::limits::wire::{
+    CAPTURE_HZ_MAX, CAPTURE_SECONDS_MAX, LABELS_MAX, TOKEN_BYTES_MAX,
+};
 use serde_json::{Map, Value, json};
 
 use super::schemas::reference;
@@ -127,6 +129,7 @@ fn answers() -> Vec<(&'static str, &'static str, Value)> {
 fn bodies() -> Vec<(&'static str, &'static str, Value)> {
     let or_null = |name| json!({ "anyOf": [reference(name), { "type": "null" }] });
     let not_negative = json!({ "minimum": 0 });
+    let between = |max: u32| json!({ "minimum": 1, "maximum": max });
     let labels = json!({
         "type": "object",
         "maxProperties": LABELS_MAX,
@@ -141,6 +144,11 @@ fn bodies() -> Vec<(&'static str, &'static str, Value)> {
         ("MatchRequest", "node", or_null("Pattern")),
         ("MatchRequest", "operation", or_null("Pattern")),
         ("MatchRequest", "rule", or_null("Pattern")),
+        ("ProfileRequest", "hz", between(CAPTURE_HZ_MAX)),
+        ("ProfileRequest", "labels", labels.clone()),
+        ("ProfileRequest", "operation", or_null("Operation")),
+        ("ProfileRequest", "pid", between(i32::MAX.cast_unsigned())),
+        ("ProfileRequest", "seconds", between(CAPTURE_SECONDS_MAX)),
         ("RunRequest", "by", or_null("Operator")),
         ("RunRequest", "labels", labels),
         ("RunRequest", "name", reference("RunName")),
@@ -158,7 +166,7 @@ fn bodies() -> Vec<(&'static str, &'static str, Value)> {
 }
 
 /// Of whole bodies: what they must have, and an example.
-fn wholes() -> [(&'static str, Value); 6] {
+fn wholes() -> [(&'static str, Value); 7] {
     let end = json!([
         {
             "required": ["for"],
@@ -173,10 +181,27 @@ fn wholes() -> [(&'static str, Value); 6] {
         json!({ "rule": "epoch_hook", "operation": "epoch_hook", "by": "bob", "for": "4h" });
     let silence =
         json!({ "match": { "node": "n7" }, "by": "ann", "comment": "new disks", "for": "2h" });
+    let none = json!({ "type": "null" });
+    let process = json!([
+        {
+            "required": ["pid"],
+            "properties": {
+                "pid": { "type": "integer" },
+                "operation": none,
+                "labels": { "maxProperties": 0 },
+            },
+        },
+        {
+            "required": ["operation"],
+            "properties": { "pid": none, "operation": { "type": "string" } },
+        },
+    ]);
+    let profile = json!({ "node": "n7", "operation": "epoch_hook", "labels": { "rank": "3" } });
     [
         ("AcknowledgementRequest", json!({ "oneOf": end, "example": acknowledgement })),
         ("MatchRequest", json!({ "minProperties": 1 })),
         ("SilenceMatch", json!({ "minProperties": 1 })),
+        ("ProfileRequest", json!({ "oneOf": process, "example": profile })),
         ("RunRequest", json!({ "example": { "name": "v43", "by": "ann" } })),
         ("SilenceRequest", json!({ "oneOf": end, "example": silence })),
         ("StopRequest", json!({ "example": { "exit_code": 0 } })),

@@ -64,6 +64,7 @@ pub(super) fn named(name: &str) -> Value {
 pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
     let (node, operation) = (schemas.of::<NodeName>(), schemas.of::<Operation>());
     let after = "Only nodes whose names come after this one: `next` of the page before";
+    let id = json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
     let own = [
         ("node", with_example(query("node", "Only this node", node.clone()), json!("n7"))),
         ("after", query("after", after, node)),
@@ -72,6 +73,8 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
             required(query("operation", "The operation", operation), json!("epoch_hook")),
         ),
         ("run", of_path("name", "The run's name", schemas.of::<RunName>(), json!("v42"))),
+        ("profile", of_path("id", "The capture's id", id.clone(), json!("0".repeat(32)))),
+        ("minus", query("minus", "The profile that is subtracted, such as that of a peer", id)),
     ];
     let all = own.into_iter().chain(of_range()).chain(of_figures()).chain(of_history());
     all.map(|(name, parameter)| (name.to_owned(), parameter)).collect()

@@ -2,38 +2,44 @@
 
 use axum::http::StatusCode;
 use plimsoll_compare::Comparison;
+use plimsoll_profile::ThreadState;
 use plimsoll_schemas::alert::{Acknowledgement, AlertState, AlertsPage, SilenceRow, SilencesPage};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
 use plimsoll_schemas::summary::{
-    BackpressurePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage, HeatmapPage,
-    HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage, Presence, Pulse,
-    RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
+    BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
+    HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage,
+    Presence, ProfileRow, ProfileState, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage,
+    StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::json;
 
 use super::parameters::{many, named, of_path, query, required, whole_number, with_example};
 use super::route::Refused::{
-    BadRequest, Conflict, Failed, NotFound, RunConflict, TooManyStreams, Unavailable,
+    BadRequest, Conflict, Failed, NotFound, ProfileConflict, RunConflict, TooManyStreams,
+    Unavailable,
 };
 use super::route::{Route, delete, get, post};
 use super::schemas::Schemas;
 use crate::core::alerting::Undeliverable;
 use crate::core::history::Resolution;
 use crate::io::http::orders::{AcknowledgementBody, SilenceBody};
+use crate::io::http::profiles::ProfileBody;
 use crate::io::http::runs::{BeginBody, StopBody};
+use crate::limits::captures::PAGE_MAX;
 use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
 use crate::limits::{EVENTS_KEPT_MAX, HARDWARE_PAGE_MAX, HEATMAP_BANDS_MAX, NODES_PAGE_MAX};
 
 /// The groups of routes.
-pub(super) const TAGS: [(&str, &str); 7] = [
+pub(super) const TAGS: [(&str, &str); 8] = [
     ("metrics", "Pages for Prometheus"),
     ("state", "The mesh as it is now"),
     ("history", "The past, if a history is kept"),
     ("runs", "Named runs, and comparisons of two"),
+    ("profiles", "Profiles of processes, captured on nodes"),
     ("alerts", "Alerts, silences and acknowledgements"),
     ("page", "The page for people and what it alone needs"),
     ("health", "Probes, and this document"),
@@ -53,6 +59,8 @@ pub(super) fn all(schemas: &mut Schemas) -> Vec<Route> {
         ("history", history(schemas)),
         ("runs", runs(schemas)),
         ("runs", run_changes(schemas)),
+        ("profiles", profiles(schemas)),
+        ("profiles", profile_forms()),
         ("alerts", alerts(schemas)),
         ("alerts", acknowledgements(schemas)),
         ("alerts", silences(schemas)),
@@ -146,6 +154,8 @@ fn fleet(schemas: &mut Schemas) -> Vec<Route> {
             "What waits in outboxes and streams, and the ledger's sums",
         )
         .gives("The fleet, and the nodes with the fullest outboxes", &backpressure),
+        get("/api/v1/blame", "getBlame", "Stragglers among peers, and why none is named")
+            .gives("Alerts, cohorts, and what was refused", &schemas.of::<BlamePage>()),
         get("/api/v1/ledger", "getLedger", "The full ledger by node and run, with sequence gaps")
             .gives("What became of every sample", &ledger),
     ]
@@ -339,6 +349,64 @@ fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
             .takes_body(false, &schemas.of_body::<StopBody>())
             .gives("The run", &run)
             .or(&[NotFound, RunConflict]),
+    ]
+}
+
+fn profiles(schemas: &mut Schemas) -> Vec<Route> {
+    let profile = schemas.of::<ProfileRow>();
+    let node = query("node", "Only captures of this node", schemas.of::<NodeName>());
+    let state = query("state", "Only captures in this state", schemas.of::<ProfileState>());
+    let show = json!({
+        "show": { "operationId": "profile", "parameters": { "id": "$response.body#/id" } },
+    });
+    vec![
+        get("/api/v1/profiles", "listProfiles", "Captures and their profiles, newest first")
+            .takes([
+                node,
+                state,
+                query("limit", "At most this many", whole_number(1..=PAGE_MAX, 100)),
+            ])
+            .gives("Captures", &schemas.of::<ProfilesPage>()),
+        post("/api/v1/profiles", "orderProfile", "Capture a profile of a process on a node")
+            .about("Its state is that of `/api/v1/profiles/{id}` until it has ended.")
+            .takes_body(true, &schemas.of_body::<ProfileBody>())
+            .creates("The capture, which has not started", &profile, show)
+            .or(&[NotFound, ProfileConflict]),
+        get("/api/v1/profiles/{id}", "profile", "One capture: its state, and how it went")
+            .takes([named("profile")])
+            .gives("The capture", &profile)
+            .or(&[NotFound]),
+    ]
+}
+
+/// The forms of a profile that is kept.
+fn profile_forms() -> Vec<Route> {
+    let state = json!({ "type": "string", "enum": ThreadState::ALL.map(ThreadState::as_str) });
+    let state = query("state", "Only threads in this state; without it, all", state);
+    let minus = named("minus");
+    let of = |path, id, summary| get(path, id, summary).or(&[NotFound, Failed, Unavailable]);
+    let tree = json!({ "type": "object", "required": ["kind", "unit", "root"] });
+    vec![
+        of(
+            "/api/v1/profiles/{id}/pprof",
+            "profilePprof",
+            "A profile as its node sent it, in pprof",
+        )
+        .takes([named("profile")])
+        .gives_text("A compressed pprof file", &["application/octet-stream"]),
+        of("/api/v1/profiles/{id}/folded", "profileFolded", "A profile as folded stacks")
+            .takes([named("profile"), state.clone()])
+            .gives_text("A stack and its value a line", &["text/plain"]),
+        of(
+            "/api/v1/profiles/{id}/svg",
+            "profileSvg",
+            "A flame graph of a profile, or of what it has more than another",
+        )
+        .takes([named("profile"), minus.clone(), state.clone()])
+        .gives_text("A picture", &["image/svg+xml"]),
+        of("/api/v1/profiles/{id}/flame.json", "profileFlame", "The same flame graph as a tree")
+            .takes([named("profile"), minus, state])
+            .gives("Functions below their callers", &tree),
     ]
 }
 

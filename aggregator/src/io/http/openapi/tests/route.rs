@@ -19,6 +19,7 @@ pub(super) enum Refused {
     NotFound,
     Conflict,
     RunConflict,
+    ProfileConflict,
     TooLarge,
     TooManyStreams,
     Failed,
@@ -26,13 +27,14 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
         Self::Conflict,
         Self::RunConflict,
+        Self::ProfileConflict,
         Self::TooLarge,
         Self::TooManyStreams,
         Self::Failed,
@@ -45,7 +47,7 @@ impl Refused {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Conflict | Self::RunConflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::RunConflict | Self::ProfileConflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
@@ -66,6 +68,9 @@ impl Refused {
             Self::Conflict => "The alert is not active, or there are too many",
             Self::RunConflict => {
                 "The name was given before, the run has ended, or too many runs are running"
+            }
+            Self::ProfileConflict => {
+                "Too many captures are running, or the aggregator has no key or no state file"
             }
             Self::TooLarge => "The body is larger than 64 KiB",
             Self::TooManyStreams => "The client's address has its share of the streams",

@@ -1,0 +1,131 @@
+//! Where alerts and captures meet: an alert about one node orders profiles of that node and of a
+//! peer, and their difference becomes part of its evidence.
+//!
+//! DESIGN A183.
+
+use plimsoll_schemas::alert::{AlertKey, ProfileEvidence, Scope};
+use plimsoll_schemas::budget::{Budget, Window};
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::rule::Rule;
+use plimsoll_schemas::summary::{Presence, ProfileRow};
+use plimsoll_schemas::time::{Now, Wall};
+
+use super::Core;
+use super::blame::{BlamedPair, BlamedPeer};
+use super::captures::{CaptureCommand, CaptureError, CapturePair, CaptureTarget, Captures};
+use super::fleet::{Fleet, Node};
+use crate::limits::captures::PEERS_MAX;
+
+impl Core {
+    /// The same core, whose alerts order captures or not.
+    pub fn capturing(self, on_breach: bool) -> Self {
+        Self { captures_on_breach: on_breach, ..self }
+    }
+
+    pub fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
+    pub fn captures_mut(&mut self) -> &mut Captures {
+        &mut self.captures
+    }
+
+    /// Orders a capture for a client.
+    ///
+    /// # Errors
+    /// When the node is unknown, the order out of bounds, or too many are running.
+    pub fn on_capture_command(
+        &mut self,
+        now: Now,
+        command: CaptureCommand,
+    ) -> Result<ProfileRow, CaptureError> {
+        if self.node(&command.node).is_none() {
+            return Err(CaptureError::UnknownNode(command.node));
+        }
+        self.captures.order(now, &self.mesh, command)
+    }
+
+    /// The difference that an alert has ordered was computed: receivers are sent it.
+    pub fn on_compared(&mut self, now: Wall, alert: &AlertKey, evidence: ProfileEvidence) {
+        let (alerting, situation) = self.alerting();
+        alerting.on_profile(now, alert, evidence, situation);
+    }
+
+    /// Alerts that have just fired order captures. `fleet` is as they were judged.
+    pub(super) fn capture_fired(&mut self, now: Now, fleet: &Fleet) {
+        let fired = self.alerting.take_fired();
+        if !self.captures_on_breach {
+            return;
+        }
+        for alert in fired {
+            if let Some(pair) = self.capture_pair(now.wall, alert, fleet) {
+                self.captures.on_breach(now, &self.mesh, pair);
+            }
+        }
+    }
+
+    /// Who is compared with whom for an alert; `None` of one that names no culprit. A rule about
+    /// stragglers finds both itself.
+    fn capture_pair(&self, now: Wall, alert: AlertKey, fleet: &Fleet) -> Option<CapturePair> {
+        let Scope::Node(culprit) = alert.scope.clone() else { return None };
+        let (budget, window) = match self.evaluator.rules().find(&alert.rule)? {
+            Rule::Budget(budget) => (budget, budget.window),
+            Rule::Burn(budget, burn) => (budget, burn.short),
+            Rule::Straggler(_) => {
+                let BlamedPair { culprit, peer } = self.blame.pair(&alert)?;
+                let operation = alert.operation.clone();
+                let [culprit, peer] = [culprit, peer].map(target);
+                return Some(CapturePair { alert, operation, culprit, peer });
+            }
+            Rule::Threshold(_) => return None,
+        };
+        let is_free =
+            |node: &NodeName| *node != culprit && !self.captures.is_spent(now, &alert.rule, node);
+        let peer = median_node(now, fleet, budget, window, is_free)?;
+        let operation = budget.operation.clone();
+        let [culprit, peer] = [culprit, peer]
+            .map(|node| CaptureTarget { node, labels: budget.selector.series.clone() });
+        Some(CapturePair { alert, operation, culprit, peer })
+    }
+}
+
+fn target(BlamedPeer { node, labels }: BlamedPeer) -> CaptureTarget {
+    CaptureTarget { node, labels }
+}
+
+/// The node whose value of a budget is the median of all these that send samples of it.
+fn median_node(
+    now: Wall,
+    fleet: &Fleet,
+    budget: &Budget,
+    window: Window,
+    is_free: impl Fn(&NodeName) -> bool,
+) -> Option<NodeName> {
+    // Nodes keep shorter windows than the fleet.
+    let window = fleet.longest_node_window(budget).min(window);
+    let is_peer = |name: &NodeName, node: &Node| {
+        is_free(name)
+            && node.presence(now) == Presence::Up
+            && node.operations.judged(budget).is_some_and(|of| of.has_data(now, window))
+    };
+    let nodes = fleet.shown_in(&Scope::Fleet).filter(|(name, node)| is_peer(name, node));
+    let nodes: Vec<_> = nodes.collect();
+    // Of many nodes some, evenly over their names.
+    let step = nodes.len().div_ceil(PEERS_MAX).max(1);
+
+    let value = |(name, node): &(&NodeName, &Node)| {
+        let merged = node.operations.judged(budget)?.merged(now, window);
+        Some((coarse(merged.quantile(budget.quantile)?.value_ns), (*name).clone()))
+    };
+    let mut values: Vec<_> = nodes.iter().step_by(step).filter_map(value).collect();
+    values.sort_unstable();
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(values.swap_remove(middle).1)
+}
+
+/// The highest three bits of a value. So two aggregators, of which one has read a message more,
+/// mostly find the same peer among nodes that are alike.
+fn coarse(value_ns: u64) -> u64 {
+    let rest = (u64::BITS - value_ns.leading_zeros()).saturating_sub(3);
+    value_ns >> rest << rest
+}

@@ -1,0 +1,361 @@
+//! Captures from order to end, as a driver carries them out, and any order of events.
+
+use proptest::prelude::*;
+
+use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::ids::{Labels, Operation, RuleName};
+use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
+use plimsoll_schemas::summary::ProfileState;
+use plimsoll_schemas::wire::capture::{
+    CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, CaptureStep,
+};
+
+use super::*;
+use crate::limits::captures::{BREACH_PAUSE, BREACHES_AN_HOUR_MAX, GIVE_UP_AFTER};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+fn at(seconds: f64) -> Now {
+    let ns = nanos(Duration::from_secs_f64(seconds));
+    Now { mono: Mono(ns), wall: Wall(1_000 * SECOND_NS + ns) }
+}
+
+fn command(name: &str) -> CaptureCommand {
+    let process = ProcessSelector { pid: Some(42), ..ProcessSelector::default() };
+    CaptureCommand { node: node(name), process, seconds: None, hz: None }
+}
+
+fn target(name: &str) -> CaptureTarget {
+    CaptureTarget { node: node(name), labels: Labels::new([("rank", "3")]).unwrap() }
+}
+
+fn pair(rule: &str, culprit: &str) -> CapturePair {
+    let operation = Operation::new("step").unwrap();
+    let rule = RuleName::new(rule).unwrap();
+    let scope = Scope::Node(node(culprit));
+    CapturePair {
+        alert: AlertKey { rule, scope, operation: operation.clone() },
+        operation,
+        culprit: target(culprit),
+        peer: target("peer"),
+    }
+}
+
+fn response(id: CaptureId, state: CaptureState, size: usize, chunk: usize) -> CaptureResponse {
+    let (bytes, chunk) = (size as u64, vec![7; chunk]);
+    let facts = CaptureFacts { pid: 42, samples: 9, ..CaptureFacts::default() };
+    CaptureResponse { bytes, chunk, facts, ..CaptureResponse::new(1, id, state) }
+}
+
+/// The request that is due, which must be there.
+fn requested(captures: &mut Captures, now: Now) -> (CaptureId, CaptureStep) {
+    match captures.next_effect(now) {
+        Some(CaptureEffect::Request { id, step, .. }) => (id, step),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn one(captures: &Captures) -> ProfileRow {
+    captures.rows().into_iter().next().unwrap()
+}
+
+#[test]
+fn a_profile_is_polled_fetched_and_stored() {
+    let mut captures = Captures::default();
+    let row = captures.order(at(0.2), &mesh(), command("n1")).unwrap();
+    assert_eq!((row.state, row.start_seconds, row.seconds), (ProfileState::Running, 1_006.0, 10));
+    let (id, step) = requested(&mut captures, at(0.2));
+    assert!(matches!(&step, CaptureStep::Order(order) if order.start_at == at(6.0).wall));
+    assert_eq!(captures.next_effect(at(0.3)), None, "one request at a time");
+
+    // The next one is sent when there can be a profile.
+    captures.on_response(at(0.5), id, Ok(response(id, CaptureState::Waiting, 0, 0)));
+    assert_eq!(captures.next_deadline(), Some(at(16.0).mono));
+    assert_eq!(requested(&mut captures, at(16.0)).0, id);
+
+    let size = CAPTURE_CHUNK_BYTES_MAX + 5;
+    captures.on_response(at(16.1), id, Ok(response(id, CaptureState::Kept, size, 0)));
+    for (number, chunk) in [(0, CAPTURE_CHUNK_BYTES_MAX), (1, 5)] {
+        assert_eq!(requested(&mut captures, at(16.1)).1, CaptureStep::Chunk(number));
+        captures.on_response(at(16.1), id, Ok(response(id, CaptureState::Kept, size, chunk)));
+    }
+    let Some(CaptureEffect::Store { row, bytes, .. }) = captures.next_effect(at(16.2)) else {
+        panic!("a profile that is whole is stored")
+    };
+    assert_eq!((row.state, row.has_profile, bytes.len()), (ProfileState::Kept, true, size));
+    assert_eq!(one(&captures).state, ProfileState::Running);
+    captures.on_stored(id, Ok(()));
+    assert_eq!((one(&captures).state, one(&captures).bytes), (ProfileState::Kept, size as u64));
+    assert_eq!(captures.next_deadline(), None);
+}
+
+#[test]
+fn every_end_has_its_reason() {
+    let refused = CaptureState::Refused(CaptureRefusal::NoKey);
+    let failed = CaptureState::Failed(CaptureFailure::NoProfiler);
+    let ok = |state, size| move |id| Ok(response(id, state, size, 0));
+    let table: [(&dyn Fn(CaptureId) -> _, _, _); 6] = [
+        (&ok(refused, 0), ProfileState::Refused, Some("no_key")),
+        (&ok(failed, 0), ProfileState::Failed, Some("no_profiler")),
+        (&ok(CaptureState::Expired, 0), ProfileState::Expired, None),
+        (&ok(CaptureState::Unknown, 0), ProfileState::Failed, Some("unknown")),
+        (&ok(CaptureState::Kept, 0), ProfileState::Failed, Some("empty")),
+        (&|_| Err(RequestError::Invalid), ProfileState::Failed, Some("invalid_response")),
+    ];
+    for (respond, state, reason) in table {
+        let mut captures = Captures::default();
+        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        let (id, _) = requested(&mut captures, at(0.0));
+        captures.on_response(at(0.1), id, respond(id));
+        let row = one(&captures);
+        assert_eq!((row.state, row.reason.as_deref()), (state, reason));
+        assert_eq!((captures.ledger.ordered, captures.ledger.running()), (1, 0));
+    }
+}
+
+#[test]
+fn a_silent_node_is_asked_until_it_is_given_up() {
+    let given_up = 15.0 + GIVE_UP_AFTER.as_secs_f64();
+    for (responds, given_up) in [(false, 15.0), (true, given_up)] {
+        let mut captures = Captures::default();
+        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        if responds {
+            let (id, _) = requested(&mut captures, at(0.0));
+            captures.on_response(at(0.0), id, Ok(response(id, CaptureState::Waiting, 0, 0)));
+        }
+        assert_given_up_at(captures, given_up);
+    }
+}
+
+fn assert_given_up_at(mut captures: Captures, given_up: f64) {
+    let mut now = 0.0;
+    while let Some(due) = captures.next_deadline() {
+        now = (due.0 as f64 / 1e9).max(now);
+        let (id, _) = requested(&mut captures, at(now));
+        now += 4.0;
+        captures.on_response(at(now), id, Err(RequestError::NoResponse));
+    }
+    assert_eq!(one(&captures).reason.as_deref(), Some("no_response"));
+    let names_the_setting = one(&captures).facts.advice.contains("captures.enabled");
+    assert_eq!(names_the_setting, given_up == 15.0);
+    assert!((given_up..given_up + 7.0).contains(&now), "{now}");
+}
+
+#[test]
+fn a_chunk_that_does_not_fit_ends_the_capture() {
+    for (size, chunk) in [(9, 8), (9, 10), (8, 8)] {
+        let mut captures = Captures::default();
+        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        let (id, _) = requested(&mut captures, at(0.0));
+        captures.on_response(at(0.1), id, Ok(response(id, CaptureState::Kept, 9, 0)));
+        let (id, _) = requested(&mut captures, at(0.1));
+        captures.on_response(at(0.2), id, Ok(response(id, CaptureState::Kept, size, chunk)));
+        assert_eq!(one(&captures).reason.as_deref(), Some("incomplete"));
+    }
+}
+
+#[test]
+fn orders_out_of_bounds_name_what_is_allowed() {
+    let both = ProcessSelector {
+        operation: Some(Operation::new("step").unwrap()),
+        ..command("n1").process
+    };
+    for (wrong, words) in [
+        (CaptureCommand { seconds: Some(61), ..command("n1") }, "seconds must be 1 to 60"),
+        (CaptureCommand { hz: Some(0), ..command("n1") }, "hz must be 1 to 100"),
+        (CaptureCommand { process: both, ..command("n1") }, "by pid alone"),
+        (CaptureCommand { process: ProcessSelector::default(), ..command("n1") }, "by operation"),
+    ] {
+        let error = Captures::default().order(at(0.0), &mesh(), wrong).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn captures_at_once_are_bounded_and_a_repeated_order_is_one() {
+    let mut captures = Captures::default();
+    for n in 0..RUNNING_MAX {
+        captures.order(at(0.2), &mesh(), command(&format!("n{n}"))).unwrap();
+    }
+    assert_eq!(captures.order(at(0.0), &mesh(), command("n")), Err(CaptureError::Full));
+    let again = captures.order(at(0.4), &mesh(), command("n1")).unwrap();
+    assert_eq!((again.node.as_str(), captures.ledger.ordered), ("n1", RUNNING_MAX as u64));
+}
+
+#[test]
+fn an_alert_orders_its_node_and_a_peer_at_one_instant_and_not_again() {
+    let mut captures = Captures::default();
+    captures.on_breach(at(0.0), &mesh(), pair("slow", "n1"));
+    captures.on_breach(at(1.0), &mesh(), pair("slow", "n1"));
+    let mut rows = captures.rows();
+    rows.sort_by(|a, b| a.node.cmp(&b.node));
+    let [culprit, peer] = rows.try_into().unwrap();
+    assert_eq!((culprit.node.as_str(), peer.node.as_str()), ("n1", "peer"));
+    assert_eq!((culprit.start_seconds, peer.start_seconds), (1_010.0, 1_010.0));
+    assert_eq!((culprit.peer, peer.peer), (Some(peer.id), Some(culprit.id)));
+    assert_eq!(culprit.rule.unwrap().as_str(), "slow");
+
+    captures.on_breach(at(1.0), &mesh(), pair("slow", "n2"));
+    captures.on_breach(at(1.0), &mesh(), pair("other", "n1"));
+    let rule = |name| RuleName::new(name).unwrap();
+    let is_spent = |now, name| captures.is_spent(at(now).wall, &rule(name), &node("peer"));
+    assert!(!is_spent(9.0, "slow") && is_spent(10.0, "slow") && !is_spent(10.0, "third"));
+    assert!(!is_spent(10.0 + BREACH_PAUSE.as_secs_f64(), "slow"));
+    // The capture of the peer at that instant serves both alerts of one rule.
+    assert_eq!(captures.ledger.ordered, 5);
+    assert_eq!(captures.pairs.len(), 3);
+}
+
+#[test]
+fn alerts_order_a_bounded_number_an_hour() {
+    let mut breaches = Breaches::default();
+    let mut admitted =
+        |now: f64, n: usize| breaches.admit(at(now).wall, &pair("slow", &format!("n{n}")).alert);
+    assert_eq!((0..99).filter(|n| admitted(0.0, *n)).count(), BREACHES_AN_HOUR_MAX);
+    let pause = BREACH_PAUSE.as_secs_f64();
+    assert!(!admitted(pause, 0) && admitted(3_600.0, 0) && !admitted(3_600.0 + pause - 1.0, 0));
+    assert!(admitted(3_600.0 + pause, 0));
+    assert!(admitted(10.0, 0), "a clock that was set back");
+}
+
+#[test]
+fn two_stored_profiles_of_an_alert_are_compared_once() {
+    let mut captures = Captures::default();
+    captures.on_breach(at(0.0), &mesh(), pair("slow", "n1"));
+    let store = |captures: &mut Captures, state| {
+        let (id, _) = requested(captures, at(0.0));
+        captures.on_response(at(0.0), id, Ok(response(id, state, 3, 0)));
+        if state == CaptureState::Kept {
+            let (id, _) = requested(captures, at(0.0));
+            captures.on_response(at(0.0), id, Ok(response(id, state, 3, 3)));
+            assert!(matches!(captures.next_effect(at(0.0)), Some(CaptureEffect::Store { .. })));
+            captures.on_stored(id, Ok(()));
+        }
+    };
+    store(&mut captures, CaptureState::Kept);
+    store(&mut captures, CaptureState::Kept);
+    let Some(CaptureEffect::Compare(found)) = captures.next_effect(at(0.0)) else { panic!() };
+    assert_eq!((found.alert, found.peer_target), (pair("slow", "n1").alert, target("peer")));
+    assert_eq!(captures.next_effect(at(0.0)), None);
+
+    captures.on_breach(at(9.0), &mesh(), pair("slow", "n2"));
+    let (id, _) = requested(&mut captures, at(9.0));
+    let refused = CaptureState::Refused(CaptureRefusal::Busy);
+    captures.on_response(at(9.0), id, Ok(response(id, refused, 0, 0)));
+    let _other = requested(&mut captures, at(9.0));
+    assert!(captures.next_effect(at(9.0)).is_none() && captures.pairs.is_empty());
+}
+
+fn states() -> impl Strategy<Value = CaptureState> {
+    prop::sample::select(vec![
+        CaptureState::Waiting,
+        CaptureState::Running,
+        CaptureState::Kept,
+        CaptureState::Torn,
+        CaptureState::Failed(CaptureFailure::NoProfiler),
+        CaptureState::Refused(CaptureRefusal::Busy),
+        CaptureState::Expired,
+        CaptureState::Unknown,
+    ])
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Order(u8),
+    Breach(u8),
+    Effect,
+    Response(u8, CaptureState, usize, usize),
+    Silence(u8, bool),
+    Stored(u8, bool),
+    Wait(u32),
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (0..20_u8).prop_map(Event::Order),
+        (0..20_u8).prop_map(Event::Breach),
+        Just(Event::Effect),
+        Just(Event::Effect),
+        (any::<u8>(), states(), 0..4_usize, 0..4_usize)
+            .prop_map(|(n, state, size, chunk)| Event::Response(n, state, size, chunk)),
+        (any::<u8>(), any::<bool>()).prop_map(|(n, is_invalid)| Event::Silence(n, is_invalid)),
+        (any::<u8>(), any::<bool>()).prop_map(|(n, is_stored)| Event::Stored(n, is_stored)),
+        (0..200_u32).prop_map(Event::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever arrives in whatever order, also twice, late, or of a capture that has ended.
+    #[test]
+    fn each_capture_that_was_ordered_ends_once_or_runs(
+        events in prop::collection::vec(events(), 0..120),
+    ) {
+        let mut captures = Captures::default();
+        let mut ids: Vec<CaptureId> = Vec::new();
+        let mut now = 0.0;
+        for event in events {
+            let any = |n: u8| ids.get(usize::from(n) % ids.len().max(1)).copied();
+            match event {
+                Event::Order(n) => {
+                    let _full = captures.order(at(now), &mesh(), command(&format!("n{n}")));
+                }
+                Event::Breach(n) => {
+                    captures.on_breach(at(now), &mesh(), pair("slow", &format!("n{n}")));
+                }
+                Event::Effect => match captures.next_effect(at(now)) {
+                    Some(CaptureEffect::Request { id, .. } | CaptureEffect::Store { id, .. }) => {
+                        ids.push(id);
+                    }
+                    Some(CaptureEffect::Compare(_)) | None => {}
+                },
+                Event::Response(n, state, size, chunk) => if let Some(id) = any(n) {
+                    captures.on_response(at(now), id, Ok(response(id, state, size, chunk)));
+                },
+                Event::Silence(n, is_invalid) => if let Some(id) = any(n) {
+                    let error = [RequestError::NoResponse, RequestError::Invalid];
+                    let error = error[usize::from(is_invalid)];
+                    captures.on_response(at(now), id, Err(error));
+                },
+                Event::Stored(n, is_stored) => if let Some(id) = any(n) {
+                    captures.on_stored(id, is_stored.then_some(()).ok_or("not_stored"));
+                },
+                Event::Wait(seconds) => now += f64::from(seconds),
+            }
+
+            let rows = captures.rows();
+            let running = rows.iter().filter(|row| row.state == ProfileState::Running).count();
+            prop_assert_eq!(running as u64, captures.ledger.running());
+            prop_assert!(running <= RUNNING_MAX && captures.pairs.len() <= RUNNING_MAX);
+            prop_assert!(rows.len() - running <= ENDED_MAX);
+            let ended: u64 = captures.ledger.ended.values().sum();
+            prop_assert_eq!(captures.ledger.ordered, ended + running as u64);
+        }
+    }
+
+    /// Each of them finds the breach at its own moment of a second.
+    #[test]
+    fn two_aggregators_order_one_capture(start in 0..1_000_u32, offset in 0.0..1.0_f64) {
+        let ids = |now: f64| {
+            let mut captures = Captures::default();
+            captures.on_breach(at(now), &mesh(), pair("slow", "n1"));
+            let mut ids: Vec<_> = captures.captures.keys().copied().collect();
+            ids.sort_unstable();
+            (captures.rows()[0].start_seconds, ids)
+        };
+        let now = f64::from(start);
+        let ((first, a), (second, b)) = (ids(now), ids(now + offset));
+        // They are the same unless an instant of the grid lies between the two.
+        prop_assert_eq!(a == b, first == second);
+        prop_assert!(second == first || (second - first - 10.0).abs() < 1e-6);
+        let other = Captures::default().order(at(now), &mesh(), command("n1")).unwrap().id;
+        prop_assert!(!a.iter().any(|id| id.to_string() == other));
+    }
+}

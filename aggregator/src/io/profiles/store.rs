@@ -1,0 +1,244 @@
+//! The folder of profiles, and the list of what is in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use plimsoll_profile::{Difference, Profile, pprof, subtract};
+use plimsoll_runtime::directory;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::summary::ProfileRow;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::capture::CaptureId;
+use thiserror::Error;
+
+use super::file;
+use crate::core::view::ProfileStats;
+use crate::io::database::quarantine;
+use crate::limits::captures::PROFILES_BYTES_MAX;
+
+/// How the names of files end.
+const ENDING: &str = "profile";
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileBounds {
+    pub profiles_max: usize,
+    pub age_max: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    #[error("no profile {0}; GET /api/v1/profiles lists them")]
+    Unknown(CaptureId),
+    #[error("profile {id} cannot be used: {why}")]
+    Damaged { id: CaptureId, why: String },
+    #[error("{0}")]
+    Subtract(#[from] plimsoll_profile::SubtractError),
+}
+
+/// Shared by the driver's tasks and by HTTP.
+#[derive(Clone, Debug)]
+pub struct ProfileStore(Arc<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    mesh: MeshName,
+    bounds: ProfileBounds,
+    kept: Mutex<KeptProfiles>,
+}
+
+#[derive(Debug, Default)]
+struct KeptProfiles {
+    profiles: BTreeMap<CaptureId, KeptProfile>,
+    quarantined: u64,
+}
+
+#[derive(Clone, Debug)]
+struct KeptProfile {
+    row: ProfileRow,
+    /// Of the file.
+    size: u64,
+}
+
+impl ProfileStore {
+    /// The profiles beside a state file. The folder is created with the first one.
+    ///
+    /// # Errors
+    /// When the folder is there and cannot be read.
+    pub fn open(
+        state: &Path,
+        mesh: &MeshName,
+        bounds: ProfileBounds,
+        now: Wall,
+    ) -> Result<Self, String> {
+        let mut path = state.as_os_str().to_owned();
+        path.push(".profiles");
+        let (path, mesh, kept) = (PathBuf::from(path), mesh.clone(), Mutex::default());
+        let store = Self(Arc::new(Folder { path, mesh, bounds, kept }));
+        store.scan(now).map_err(|error| format!("{}: {error}", store.0.path.display()))?;
+        store.expire(now);
+        Ok(store)
+    }
+
+    fn scan(&self, now: Wall) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.0.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            // What has another ending is not ours, or quarantined.
+            if path.extension().is_none_or(|ending| ending != ENDING) {
+                continue;
+            }
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let id = name.parse::<CaptureId>().map_err(|error| error.to_string());
+            match id.and_then(|id| Ok((id, file::look(&path, &self.0.mesh, &name)?))) {
+                Ok((id, file::FoundProfile { row, size })) => {
+                    self.lock().profiles.insert(id, KeptProfile { row, size });
+                }
+                Err(why) => self.set_aside(&path, &why, now),
+            }
+        }
+        Ok(())
+    }
+
+    /// The profiles, in no order.
+    pub fn rows(&self) -> Vec<ProfileRow> {
+        self.lock().profiles.values().map(|kept| kept.row.clone()).collect()
+    }
+
+    /// What became of one, if its profile is kept.
+    pub fn row(&self, id: CaptureId) -> Option<ProfileRow> {
+        self.lock().profiles.get(&id).map(|kept| kept.row.clone())
+    }
+
+    pub fn stats(&self) -> ProfileStats {
+        let kept = self.lock();
+        let bytes = kept.profiles.values().map(|kept| kept.size).sum();
+        ProfileStats { profiles: kept.profiles.len(), bytes, quarantined: kept.quarantined }
+    }
+
+    /// Stores the bytes that a node sent, if they are a profile.
+    ///
+    /// # Errors
+    /// In one word.
+    pub fn write(
+        &self,
+        now: Wall,
+        id: CaptureId,
+        row: ProfileRow,
+        bytes: &[u8],
+    ) -> Result<(), &'static str> {
+        pprof::decode(bytes).map_err(|_| "unreadable")?;
+        let write = || {
+            let path = self.path(id);
+            directory::make_parent(&path, directory::PRIVATE)?;
+            file::write(&path, &self.0.mesh, &row, bytes)
+        };
+        let size = write().map_err(|error| {
+            tracing::warn!(%id, %error, "profile not stored");
+            "not_stored"
+        })?;
+        self.lock().profiles.insert(id, KeptProfile { row, size });
+        self.expire(now);
+        Ok(())
+    }
+
+    /// The bytes of a profile, as its node sent them.
+    ///
+    /// # Errors
+    /// When there is none, or its file is damaged.
+    pub fn bytes(&self, now: Wall, id: CaptureId) -> Result<Vec<u8>, ProfileError> {
+        if !self.lock().profiles.contains_key(&id) {
+            return Err(ProfileError::Unknown(id));
+        }
+        let path = self.path(id);
+        file::read(&path, &self.0.mesh, &id.to_string()).map_err(|why| {
+            // One that another thread expires meanwhile is not damaged.
+            let is_kept = self.lock().profiles.remove(&id).is_some();
+            if is_kept {
+                self.set_aside(&path, &why, now);
+            }
+            ProfileError::Damaged { id, why }
+        })
+    }
+
+    /// A profile.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn profile(&self, now: Wall, id: CaptureId) -> Result<Profile, ProfileError> {
+        let bytes = self.bytes(now, id)?;
+        let damaged = |why: String| ProfileError::Damaged { id, why };
+        pprof::decode(&bytes).map_err(|error| damaged(error.to_string()))
+    }
+
+    /// What one has more than another.
+    ///
+    /// # Errors
+    /// When either cannot be read, or they measure different things.
+    pub fn difference(
+        &self,
+        now: Wall,
+        culprit: CaptureId,
+        peer: CaptureId,
+    ) -> Result<Difference, ProfileError> {
+        let (culprit, peer) = (self.profile(now, culprit)?, self.profile(now, peer)?);
+        Ok(subtract(&culprit, &peer, None)?)
+    }
+
+    /// Drops the oldest beyond the bounds.
+    fn expire(&self, now: Wall) {
+        let ProfileBounds { profiles_max, age_max } = self.0.bounds;
+        let mut kept = self.lock();
+        let mut all: Vec<_> =
+            kept.profiles.iter().map(|(id, of)| (start(of), *id, of.size)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+
+        let mut bytes = 0;
+        let dropped = all.into_iter().enumerate().filter_map(|(number, (start, id, size))| {
+            bytes += size;
+            let is_kept = number < profiles_max && bytes <= PROFILES_BYTES_MAX;
+            (!is_kept || now.since(start) > age_max).then_some(id)
+        });
+        for id in dropped.collect::<Vec<_>>() {
+            kept.profiles.remove(&id);
+            if let Err(error) = fs::remove_file(self.path(id)) {
+                tracing::warn!(%id, %error, "expired profile not removed");
+            }
+        }
+    }
+
+    fn set_aside(&self, path: &Path, why: &str, now: Wall) {
+        self.lock().quarantined += 1;
+        match quarantine(path, now) {
+            Ok(kept_at) => tracing::warn!(
+                file = %path.display(), why, kept_at = %kept_at.display(), "profile quarantined"
+            ),
+            Err(error) => tracing::warn!(file = %path.display(), why, %error, "profile unusable"),
+        }
+    }
+
+    pub(super) fn path(&self, id: CaptureId) -> PathBuf {
+        self.0.path.join(id.to_string()).with_extension(ENDING)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KeptProfiles> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts saturate, and what is before 1970 is 1970"
+)]
+fn start(of: &KeptProfile) -> Wall {
+    Wall((of.row.start_seconds * 1e9) as u64)
+}

@@ -1,0 +1,178 @@
+//! Profiles on a real disk: kept, expired, damaged, and subtracted.
+
+use std::fs;
+use std::time::Duration;
+
+use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ValueType, pprof};
+use plimsoll_schemas::alert::{AlertKey, Scope};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
+use plimsoll_schemas::summary::{ProfileFacts, ProfileRow, ProfileState};
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::capture::CaptureId;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::core::captures::{CaptureTarget, ComparedPair};
+
+const NOW: Wall = Wall(1_000_000 * 1_000_000_000);
+const BOUNDS: ProfileBounds =
+    ProfileBounds { profiles_max: 3, age_max: Duration::from_secs(3_600) };
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn id(n: u8) -> CaptureId {
+    CaptureId::derived(&[&[n]])
+}
+
+/// Ten seconds at 100 Hz in which `main` calls these functions for so many samples.
+pub(crate) fn pprof_of(functions: &[(&str, u64)]) -> Vec<u8> {
+    let mut profile = Profile::new(ValueType::wall(), 10_000_000);
+    profile.duration_ns = 10_000_000_000;
+    for (name, samples) in functions {
+        let frames = vec![Frame::new("main", "train.py", 3), Frame::new(name, "train.py", 7)];
+        profile.add(Stack::new(frames), SampleLabels::default(), *samples);
+    }
+    pprof::encode(&profile).unwrap()
+}
+
+pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow {
+    ProfileRow {
+        id: id.to_string(),
+        node: NodeName::new("n1").unwrap(),
+        operation: None,
+        labels: Default::default(),
+        seconds: 10,
+        hz: 100,
+        start_seconds,
+        rule: None,
+        peer: None,
+        state: ProfileState::Kept,
+        reason: None,
+        facts: ProfileFacts::default(),
+        bytes: bytes.len() as u64,
+        has_profile: true,
+    }
+}
+
+fn open(dir: &TempDir, now: Wall) -> ProfileStore {
+    ProfileStore::open(&dir.path().join("state.redb"), &mesh(), BOUNDS, now).unwrap()
+}
+
+fn write(store: &ProfileStore, n: u8, start_seconds: f64, bytes: &[u8]) {
+    store.write(NOW, id(n), row(id(n), start_seconds, bytes), bytes).unwrap();
+}
+
+#[test]
+fn what_was_stored_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = pprof_of(&[("load", 900)]);
+    write(&open(&dir, NOW), 1, 999_990.0, &bytes);
+    let store = open(&dir, NOW);
+    assert_eq!(store.row(id(1)), Some(row(id(1), 999_990.0, &bytes)));
+    assert_eq!(store.bytes(NOW, id(1)).unwrap(), bytes);
+    assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(of)) if of == id(2)));
+    assert_eq!((store.stats().profiles, store.stats().quarantined), (1, 0));
+    let other = MeshName::new("other").unwrap();
+    let other = ProfileStore::open(&dir.path().join("state.redb"), &other, BOUNDS, NOW).unwrap();
+    assert_eq!((other.stats().profiles, other.stats().quarantined), (0, 1));
+}
+
+#[test]
+fn bytes_that_are_no_profile_are_not_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    let stored = store.write(NOW, id(1), row(id(1), 0.0, b"no pprof"), b"no pprof");
+    assert_eq!((stored, store.rows()), (Err("unreadable"), Vec::new()));
+}
+
+#[test]
+fn the_oldest_make_room_and_those_too_old_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bytes) = (open(&dir, NOW), pprof_of(&[("load", 1)]));
+    for n in 1..=4 {
+        write(&store, n, 999_000.0 + f64::from(n), &bytes);
+    }
+    let kept = |store: &ProfileStore| (1..=4).filter(|n| store.row(id(*n)).is_some()).collect();
+    let all: Vec<u8> = kept(&store);
+    assert_eq!(all, [2, 3, 4]);
+    let files = || fs::read_dir(dir.path().join("state.redb.profiles")).unwrap().count();
+    assert_eq!(files(), 3);
+
+    let later = NOW.plus(Duration::from_secs(2_603));
+    let left: Vec<u8> = kept(&open(&dir, later));
+    assert_eq!((left, files()), (vec![3, 4], 2));
+}
+
+#[test]
+fn damaged_files_are_set_aside_and_the_others_are_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bytes) = (open(&dir, NOW), pprof_of(&[("load", 900)]));
+    (1..=3).for_each(|n| write(&store, n, 999_999.0, &bytes));
+    let damage = |n: u8, damage: &dyn Fn(&mut Vec<u8>)| {
+        let path = store.path(id(n));
+        let mut text = fs::read(&path).unwrap();
+        damage(&mut text);
+        fs::write(&path, text).unwrap();
+    };
+    damage(1, &|text| text.truncate(20));
+    damage(2, &|text| *text.last_mut().unwrap() ^= 1);
+    fs::write(dir.path().join("state.redb.profiles/readme.txt"), "not ours").unwrap();
+
+    let store = open(&dir, NOW);
+    // The second one has its length, so the damage is found when it is read.
+    assert_eq!((store.stats().profiles, store.stats().quarantined), (2, 1));
+    assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Damaged { .. })));
+    assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(_))));
+    assert_eq!(store.bytes(NOW, id(3)).unwrap(), bytes);
+    assert_eq!((store.stats().profiles, store.stats().quarantined), (1, 2));
+    assert_eq!(open(&dir, NOW).stats().quarantined, 0, "what is set aside is looked at no more");
+}
+
+#[test]
+fn evidence_names_what_differs_most_in_seconds_of_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    write(&store, 1, 999_999.0, &pprof_of(&[("load\u{1b}[31m", 500), ("step", 500)]));
+    write(&store, 2, 999_999.0, &pprof_of(&[("load\u{1b}[31m", 100), ("step", 600)]));
+    let operation = Operation::new("step").unwrap();
+    let scope = Scope::Node(NodeName::new("n1").unwrap());
+    let pair = ComparedPair {
+        alert: AlertKey { rule: RuleName::new("slow").unwrap(), scope, operation },
+        culprit: id(1),
+        peer: id(2),
+        peer_target: CaptureTarget {
+            node: NodeName::new("n2").unwrap(),
+            labels: Labels::new([("rank", "1")]).unwrap(),
+        },
+    };
+    let found = evidence(&store, NOW, &pair, "http://a").unwrap();
+    let rows: Vec<_> =
+        found.functions.iter().map(|of| (&*of.function, of.culprit, of.peer)).collect();
+    // What the peer is longer in is left out.
+    assert_eq!(rows, [("load[31m (train.py:7)", 0.5, 0.1)]);
+    assert_eq!(found.peer_labels.get("rank"), Some("1"));
+    let link = format!("http://a/?view=profile&id={}&minus={}", id(1), id(2));
+    assert_eq!((found.link, found.peer.as_str()), (Some(link), "n2"));
+}
+
+proptest! {
+    /// Whatever stands in a file, a start ends, and a profile that is read is the one written.
+    #[test]
+    fn a_changed_byte_yields_the_profile_or_none(at in 0_usize..700, flip in 1_u8..) {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = pprof_of(&[("load", 900)]);
+        let store = open(&dir, NOW);
+        write(&store, 1, 999_999.0, &bytes);
+        let path = store.path(id(1));
+        let mut text = fs::read(&path).unwrap();
+        let at = at % text.len();
+        text[at] ^= flip;
+        fs::write(&path, text).unwrap();
+        if let Ok(read) = open(&dir, NOW).bytes(NOW, id(1)) {
+            prop_assert_eq!(read, bytes);
+        }
+    }
+}

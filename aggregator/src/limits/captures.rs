@@ -1,0 +1,48 @@
+//! Limits of captures and of the profiles that they leave.
+
+use std::time::Duration;
+
+/// Captures that wait or run: a pair for each of eight alerts. A node accepts one at a time.
+pub const RUNNING_MAX: usize = 16;
+/// Captures that have ended and are listed without a profile, such as refused ones.
+pub const ENDED_MAX: usize = 256;
+/// Time from an order to its instant: the request and its retry arrive before it.
+pub const START_AHEAD: Duration = Duration::from_secs(5);
+/// Instants of captures by alerts are multiples of this time, so that the aggregators of a pair,
+/// which find a breach within about a second of each other, mostly order one capture.
+pub const START_GRID: Duration = Duration::from_secs(10);
+/// Time after its instant in which a node may still start a capture.
+pub const START_WITHIN: Duration = Duration::from_secs(30);
+/// Time between two requests for the state of a capture.
+pub const POLL_EVERY: Duration = Duration::from_secs(2);
+/// Time after its instant at which a capture is given up whose node has never responded: it is
+/// away, or captures are not enabled there.
+pub const UNANSWERED_AFTER: Duration = Duration::from_secs(10);
+/// Time after the end of a capture at which it is given up: a node looks for a process for seconds,
+/// and the profiler has ten more than the capture takes.
+pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
+/// Time between two captures for one rule and node.
+pub const BREACH_PAUSE: Duration = Duration::from_secs(20 * 60);
+/// Captures by alerts in an hour, the pair counted once: when the whole fleet is slow, some nodes
+/// are enough to show why.
+pub const BREACHES_AN_HOUR_MAX: usize = 12;
+/// Seconds and rate of a capture by an alert, and of one that states neither.
+pub const SECONDS_DEFAULT: u32 = 10;
+/// See [`SECONDS_DEFAULT`].
+pub const HZ_DEFAULT: u32 = 100;
+/// Nodes of which the one with the median value is the peer: merging the windows of more would keep
+/// the driver for longer than a few milliseconds.
+pub const PEERS_MAX: usize = 256;
+/// Profiles of alerts that fire, which are shown with them.
+pub const EVIDENCE_MAX: usize = 256;
+/// Functions that an alert names.
+pub const FUNCTIONS_NAMED: usize = 5;
+/// Bytes of all profiles that are kept: at some 50 KB each a thousand have 50 MB.
+pub const PROFILES_BYTES_MAX: u64 = 1 << 30;
+/// Profiles that may be kept at most.
+pub const PROFILES_MAX: usize = 10_000;
+/// Bytes of the line of facts at the start of a profile's file: names and labels of a row have some
+/// four kilobytes, its texts less than two.
+pub const FACTS_BYTES_MAX: usize = 16 * 1024;
+/// Profiles on one page.
+pub const PAGE_MAX: usize = 1_000;

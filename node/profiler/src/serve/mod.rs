@@ -1,0 +1,235 @@
+//! `plimsoll-profiler serve`: carries out orders that come over a Unix socket.
+//!
+//! Owns the socket and decides who may order: the kernel states the user of each connection.
+//! `carry_out` decides which processes may be read and captures; [`settings`] has both lists. A
+//! peer that closes its connection cancels its order. A connection has one order and ends after it.
+
+mod carry_out;
+pub mod settings;
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use nix::sys::socket::sockopt::{AcceptConn, PeerCredentials, ReceiveTimeout};
+use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::time::TimeVal;
+use plimsoll_clock::Clock;
+use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
+use plimsoll_schemas::wire::capture::{
+    CaptureFacts, CaptureFailure, CaptureState, ProfilerOrder, ProfilerResponse,
+};
+use thiserror::Error;
+
+use self::carry_out::{Outcome, carry_out};
+use self::settings::{Settings, Users};
+use crate::limits::{ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS};
+use crate::sampler::Cancel;
+
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("{0}")]
+    Settings(String),
+    #[error("socket: cannot listen on {path}: {error}")]
+    Socket { path: String, error: io::Error },
+    #[error(
+        "standard input is not a listening Unix socket: start plimsoll-profiler.socket, or set \
+         --set socket=PATH"
+    )]
+    Input,
+    #[error("the socket accepts no connections: {0}")]
+    Accept(io::Error),
+}
+
+struct Server {
+    peers: Users,
+    owners: Users,
+    /// Captures under way.
+    busy: AtomicUsize,
+}
+
+/// Serves until there was no order for a while, with a socket of its own for ever.
+///
+/// # Errors
+/// When the settings are wrong or the socket cannot be used.
+pub fn serve(settings: &Settings) -> Result<(), ServeError> {
+    let peers = settings.peers().map_err(ServeError::Settings)?;
+    let owners = settings.owners().map_err(ServeError::Settings)?;
+    let listener = match &settings.socket {
+        None => inherited()?,
+        Some(path) => bind(path)
+            .map_err(|error| ServeError::Socket { path: path.display().to_string(), error })?,
+    };
+
+    let server = Server { peers, owners, busy: AtomicUsize::new(0) };
+    tracing::info!(peers = ?server.peers, users = ?server.owners, "profiler serves");
+    thread::scope(|scope| {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if let Some(order) = server.admit(stream) {
+                        scope.spawn(|| order.serve(&server));
+                    }
+                }
+                // A socket of the service manager, which starts the next one when it is needed.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if server.busy.load(Ordering::Acquire) == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(ServeError::Accept(error)),
+            }
+        }
+    })
+}
+
+/// The socket that the service manager listens on: standard input, which needs no unsafe code, as
+/// another descriptor would.
+fn inherited() -> Result<UnixListener, ServeError> {
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(|_| ServeError::Input)?;
+    let listener = match getsockopt(&input, AcceptConn) {
+        Ok(true) => UnixListener::from(input),
+        _ => return Err(ServeError::Input),
+    };
+    listener.local_addr().map_err(|_| ServeError::Input)?;
+
+    let idle = TimeVal::new(SERVE_IDLE_SECONDS, 0);
+    setsockopt(&listener, ReceiveTimeout, &idle)
+        .map_err(|error| ServeError::Accept(error.into()))?;
+    listener.set_nonblocking(false).map_err(ServeError::Accept)?;
+    Ok(listener)
+}
+
+/// Any user may connect: the kernel states who did.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    if UnixStream::connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    {
+        // The file of a dead process.
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+/// A connection whose peer may order.
+struct Admitted<'a> {
+    stream: UnixStream,
+    turn: Turn<'a>,
+}
+
+/// The right to capture; the next order may come once it is dropped.
+struct Turn<'a>(&'a AtomicUsize);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Server {
+    fn admit(&self, stream: UnixStream) -> Option<Admitted<'_>> {
+        // Before a byte is read: no other user can occupy the service.
+        let peer = getsockopt(&stream, PeerCredentials).map(|peer| peer.uid()).ok();
+        if peer.is_none_or(|peer| !self.peers.contains(&peer)) {
+            tracing::warn!(user = peer, "order refused: add its user to allow_peers");
+            let fix = "allow_peers of plimsoll-profiler lacks the node's user".to_owned();
+            refuse(&stream, CaptureFailure::ProfilerRefused, fix);
+            return None;
+        }
+        // Counted first: whatever comes of it, the turn is given back.
+        let before = self.busy.fetch_add(1, Ordering::AcqRel);
+        let turn = Turn(&self.busy);
+        if before >= ORDERS_AT_ONCE {
+            refuse(&stream, CaptureFailure::ProfilerBusy, String::new());
+            return None;
+        }
+        Some(Admitted { stream, turn })
+    }
+}
+
+impl Admitted<'_> {
+    fn serve(self, server: &Server) {
+        let Self { stream, turn } = self;
+        let order = match read_order(&stream) {
+            Ok(order) => order,
+            Err(error) => {
+                tracing::warn!(%error, "order cannot be read");
+                drop(turn);
+                let fix = format!("the profiler cannot read the order: {error}");
+                return refuse(&stream, CaptureFailure::Other, fix);
+            }
+        };
+
+        let cancel = Cancel::default();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // It ends when the peer closes the connection, and when it is shut down below.
+                let _ended = (&stream).read(&mut [0]);
+                cancel.cancel();
+            });
+
+            let Outcome { state, facts, profile } = carry_out(&order, &server.owners, &cancel);
+            // Before the response: a peer that has it may order again.
+            drop(turn);
+            let (outcome, reason) = state.labels();
+            tracing::info!(
+                pid = order.pid,
+                outcome,
+                reason,
+                samples = facts.samples,
+                fix = facts.fix,
+                "order carried out"
+            );
+            let response = ProfilerResponse::new(state, facts, profile.len() as u64);
+            respond(&stream, &response, &profile);
+            let _closed = stream.shutdown(Shutdown::Both);
+        });
+    }
+}
+
+/// The line of the order, within a time whatever the pace it comes at.
+fn read_order(mut stream: &UnixStream) -> io::Result<ProfilerOrder> {
+    let clock = Clock::start();
+    let started = clock.now().mono;
+    let mut line = Vec::new();
+
+    while line.last() != Some(&b'\n') {
+        let left = ORDER_WAIT.saturating_sub(clock.now().mono.since(started));
+        if left.is_zero() || line.len() >= PROFILER_LINE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut part = [0; 512];
+        match stream.read(&mut part)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => line.extend_from_slice(&part[..bytes]),
+        }
+    }
+
+    stream.set_read_timeout(None)?;
+    Ok(serde_json::from_slice(&line)?)
+}
+
+fn refuse(stream: &UnixStream, failure: CaptureFailure, fix: String) {
+    let facts = CaptureFacts { fix, ..CaptureFacts::default() };
+    respond(stream, &ProfilerResponse::new(CaptureState::Failed(failure), facts, 0), &[]);
+}
+
+/// A peer that is gone, or does not read, gets no response.
+fn respond(mut stream: &UnixStream, response: &ProfilerResponse, profile: &[u8]) {
+    let Ok(mut line) = serde_json::to_vec(response) else { return };
+    line.push(b'\n');
+    let _written = stream
+        .set_write_timeout(Some(RESPONSE_WAIT))
+        .and_then(|()| stream.write_all(&line))
+        .and_then(|()| stream.write_all(profile));
+}

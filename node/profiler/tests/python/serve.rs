@@ -1,0 +1,280 @@
+//! The service over its real socket: who may order, what may be read, and what hostile peers get.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+use plimsoll_clock::Deadline;
+use plimsoll_profile::pprof::decode;
+use plimsoll_profile::{Profile, ValueType};
+use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
+use plimsoll_schemas::wire::capture::{ProfilerOrder, ProfilerResponse};
+use tempfile::TempDir;
+
+use crate::program::{Program, pythons};
+
+const WAIT: Duration = Duration::from_secs(60);
+const PROFILER: &str = env!("CARGO_BIN_EXE_plimsoll-profiler");
+const SPINS: &str = "
+def planted():
+    while True:
+        sum(range(1000))
+print('ready', flush=True)
+planted()
+";
+
+/// A service, on a socket that it inherits as from the service manager.
+struct Service {
+    child: Child,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Service {
+    fn start(settings: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("profiler.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let own = format!("allow_peers=['{}']", geteuid().as_raw());
+        let mut command = Command::new(PROFILER);
+        command.args(["serve", "--set", &own, "--set", "log.filter=off"]);
+        command.args(settings.iter().flat_map(|setting| ["--set", *setting]));
+        let child = command.stdin(Stdio::from(OwnedFd::from(listener))).spawn().unwrap();
+        Self { child, path, _folder: folder }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Orders, and waits for the response.
+    fn order(&self, order: &ProfilerOrder) -> (ProfilerResponse, Vec<u8>) {
+        response(send(self.connect(), order))
+    }
+
+    fn states(&self, order: &ProfilerOrder) -> (String, String) {
+        let (ProfilerResponse { state, reason, .. }, profile) = self.order(order);
+        assert_eq!(profile.len(), 0);
+        (state, reason)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn send(mut stream: UnixStream, order: &ProfilerOrder) -> UnixStream {
+    let line = serde_json::to_string(order).unwrap();
+    // A service that refuses may have closed the connection before it came.
+    let _refused = stream.write_all(format!("{line}\n").as_bytes());
+    stream
+}
+
+fn response(stream: UnixStream) -> (ProfilerResponse, Vec<u8>) {
+    let mut stream = BufReader::new(stream);
+    let (mut line, mut profile) = (String::new(), Vec::new());
+    stream.read_line(&mut line).unwrap();
+    let response: ProfilerResponse = serde_json::from_str(&line).unwrap();
+    // What it has not read of the order resets the connection behind the response.
+    let end = stream.read_to_end(&mut profile);
+    assert!(end.is_ok() || response.bytes == 0, "{end:?}");
+    assert_eq!(profile.len() as u64, response.bytes);
+    (response, profile)
+}
+
+fn order_of(program: &Program, sent_ms_ago: Option<u64>) -> ProfilerOrder {
+    let pid = program.child.id();
+    ProfilerOrder { pid, seconds: 1, hz: 100, full_paths: false, sent_ms_ago }
+}
+
+fn of(state: &str, reason: &str) -> (String, String) {
+    (state.to_owned(), reason.to_owned())
+}
+
+fn planted_share(profile: &[u8]) -> f64 {
+    let profile: Profile = decode(profile).unwrap();
+    assert_eq!(*profile.value_type(), ValueType::wall());
+    let planted: u64 = profile
+        .samples()
+        .filter(|sample| {
+            sample.stack.frames().iter().any(|frame| frame.function.as_str() == "planted")
+        })
+        .map(|sample| sample.count)
+        .sum();
+    let all: u64 = profile.samples().map(|sample| sample.count).sum();
+    planted as f64 / all as f64
+}
+
+#[test]
+fn a_sender_is_captured_and_its_profile_comes_back() {
+    for python in pythons() {
+        let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
+        let (response, profile) = service.order(&order_of(&program, Some(0)));
+        assert_eq!((&*response.state, &*response.reason), ("kept", ""), "{response:?}");
+        let facts = response.facts;
+        assert_eq!((&*facts.rung, facts.pid), ("profiler", program.child.id()));
+        assert_eq!(facts.python, python.version);
+        assert!(facts.command.starts_with("python"), "{facts:?}");
+        assert!((900_000_000..3_000_000_000).contains(&facts.duration_ns), "{facts:?}");
+        assert_eq!(facts.samples + facts.torn + facts.lost, 100);
+        assert!(planted_share(&profile) > 0.9);
+    }
+}
+
+#[test]
+fn a_process_is_permitted_by_its_owner_or_as_a_sender() {
+    let python = pythons().pop_first().expect("there is one");
+    let program = Program::start(&python, SPINS);
+    let closed = Service::start(&[]);
+    let not_permitted = of("refused", "process_not_permitted");
+    assert_eq!(closed.states(&order_of(&program, None)), not_permitted);
+    // An hour ago another process had its number.
+    let not_found = of("refused", "process_not_found");
+    assert_eq!(closed.states(&order_of(&program, Some(3_600_000))), not_found);
+
+    let open = Service::start(&[&format!("allow_users=['{}']", geteuid().as_raw())]);
+    assert_eq!(open.order(&order_of(&program, None)).0.state, "kept");
+    let none = ProfilerOrder { pid: i32::MAX.cast_unsigned(), ..order_of(&program, None) };
+    assert_eq!(open.states(&none), not_found);
+    let itself = ProfilerOrder { pid: open.child.id(), ..none };
+    assert_eq!(open.states(&itself), of("failed", "not_supported"));
+}
+
+#[test]
+fn two_orders_are_carried_out_at_a_time_and_end_with_their_peer() {
+    let python = pythons().pop_first().expect("there is one");
+    let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
+    let long = ProfilerOrder { seconds: 60, ..order_of(&program, Some(0)) };
+    let first = send(service.connect(), &long);
+    // Beside the first one, and whole.
+    assert_eq!(service.order(&order_of(&program, Some(0))).0.state, "kept");
+    let second = send(service.connect(), &long);
+    assert_eq!(service.states(&long), of("failed", "profiler_busy"));
+
+    drop((first, second));
+    let deadline = Deadline::within(WAIT);
+    let short = order_of(&program, Some(0));
+    while service.order(&short).0.state != "kept" {
+        assert!(!deadline.has_passed(), "the first order did not end");
+    }
+}
+
+#[test]
+fn a_process_that_ends_leaves_a_torn_profile() {
+    let python = pythons().pop_first().expect("there is one");
+    let (service, mut program) = (Service::start(&[]), Program::start(&python, SPINS));
+    let order = ProfilerOrder { seconds: 30, ..order_of(&program, Some(0)) };
+    let stream = send(service.connect(), &order);
+    // Until it is under way, and has some samples.
+    let some = Deadline::within(Duration::from_millis(500));
+    while some.pause(Duration::from_millis(10)) {}
+    program.child.kill().unwrap();
+    let (response, profile) = response(stream);
+    assert_eq!(response.state, "torn", "{response:?}");
+    assert!(planted_share(&profile) > 0.9);
+}
+
+#[test]
+fn hostile_peers_cost_only_their_own_connection() {
+    let python = pythons().pop_first().expect("there is one");
+    let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
+    let endless = vec![b'x'; PROFILER_LINE_BYTES_MAX + 1];
+    for bytes in [
+        &b"\n"[..],
+        b"{}\n",
+        b"\xff\xfe\n",
+        b"{\"pid\":-1,\"seconds\":1,\"hz\":1}\n",
+        b"{\"pid\":1,\"seconds\":0,\"hz\":1}\n",
+        b"{\"pid\":4294967295,\"seconds\":1,\"hz\":1}\n",
+        b"{\"pid\":1,\"seconds\":1,\"hz\":4294967295}\n",
+        b"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n",
+        &endless,
+        b"{\"pid\":1", // Without an end it is refused after a while.
+    ] {
+        let mut stream = service.connect();
+        let _refused = stream.write_all(bytes);
+        let (response, _) = response(stream);
+        assert_eq!((&*response.state, &*response.reason), ("failed", "other"), "{bytes:?}");
+        assert!(!response.facts.fix.is_empty());
+    }
+    drop(service.connect());
+    let deadline = Deadline::within(WAIT);
+    while service.order(&order_of(&program, Some(0))).0.state != "kept" {
+        assert!(!deadline.has_passed(), "it does not serve any more");
+    }
+}
+
+#[test]
+fn a_user_who_is_not_listed_cannot_order() {
+    const NOBODY: u32 = 65_534;
+    if !geteuid().is_root() {
+        // Root alone can act as another user.
+        return writeln!(std::io::stderr(), "SKIPPED: needs root").unwrap();
+    }
+    let service = Service::start(&[]);
+    let folder = service.path.parent().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder, Clone::clone(&open)).unwrap();
+    std::fs::set_permissions(&service.path, open).unwrap();
+    let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                  print(s.makefile().readline())";
+    let python = pythons().pop_first().expect("there is one");
+    let mut command = Command::new(python.path);
+    command.args(["-c", script]).arg(&service.path).uid(NOBODY).gid(NOBODY);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\"profiler_refused\"") && text.contains("allow_peers"), "{text}");
+}
+
+#[test]
+fn a_socket_of_its_own_replaces_that_of_a_dead_process() {
+    let python = pythons().pop_first().expect("there is one");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("own.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    let set = [
+        format!("socket={}", path.display()),
+        format!("allow_peers=['{}']", geteuid().as_raw()),
+        "log.filter=off".to_owned(),
+    ];
+    let mut command = Command::new(PROFILER);
+    command.arg("serve").stdin(Stdio::null());
+    command.args(set.iter().flat_map(|set| ["--set", &**set]));
+    let service = Service { child: command.spawn().unwrap(), path, _folder: folder };
+
+    let deadline = Deadline::within(WAIT);
+    while UnixStream::connect(&service.path).is_err() {
+        assert!(!deadline.has_passed(), "it does not listen");
+    }
+    let program = Program::start(&python, SPINS);
+    while service.order(&order_of(&program, Some(0))).0.state != "kept" {
+        assert!(!deadline.has_passed(), "it does not serve");
+    }
+}
+
+#[test]
+fn without_a_socket_or_with_a_wrong_setting_it_does_not_start() {
+    for (arguments, code, expected) in [
+        (&["--set", "allow_peers=[]"][..], 4, "standard input is not a listening Unix socket"),
+        (&["--set", "allow_peers=['no such']"], 3, "this machine has no user \"no such\""),
+        (&["--set", "sockets=x"], 3, "sockets"),
+        (&["--print-config"], 0, "allow_peers"),
+        (&["--set", "allow_peers=['0']", "--check-config"], 0, "configuration is valid"),
+    ] {
+        let mut command = Command::new(PROFILER);
+        let output = command.arg("serve").args(arguments).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8([&output.stdout[..], &output.stderr[..]].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}

@@ -1,0 +1,360 @@
+//! Orders from their arrival to their end, in virtual time.
+
+use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::capture::ProcessSelector;
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits::CAPTURES_PER_WINDOW;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn start() -> Now {
+    Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) }
+}
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn key(digits: &str) -> ConfirmKey {
+    ConfirmKey::from_hex(&digits.repeat(32)).unwrap()
+}
+
+fn identity() -> Identity {
+    let labels = Labels::new([("rack", "r7")]).unwrap();
+    Identity { mesh: mesh(), node: NodeName::new("n").unwrap(), labels }
+}
+
+fn captures() -> Captures {
+    Captures::new(&identity(), CaptureGate::Signed(key("5a")))
+}
+
+fn id(of: u64) -> CaptureId {
+    CaptureId::derived(&[&of.to_be_bytes()])
+}
+
+fn by_pid(now: Now) -> CaptureOrder {
+    CaptureOrder {
+        process: ProcessSelector { pid: Some(7), ..ProcessSelector::default() },
+        seconds: 10,
+        hz: 100,
+        start_at: now.wall.plus(3 * SECOND),
+        expires_at: now.wall.plus(MINUTE),
+        rule: None,
+    }
+}
+
+fn by_rule(now: Now, rule: &str) -> CaptureOrder {
+    CaptureOrder { rule: Some(RuleName::new(rule).unwrap()), ..by_pid(now) }
+}
+
+fn by_labels(now: Now, labels: &[(&str, &str)]) -> CaptureOrder {
+    let process = ProcessSelector {
+        pid: None,
+        operation: Some("step".parse().unwrap()),
+        labels: Labels::new(labels.iter().copied()).unwrap(),
+    };
+    CaptureOrder { process, ..by_pid(now) }
+}
+
+fn request(id: CaptureId, step: CaptureStep) -> CaptureRequest {
+    let node = NodeName::new("n").unwrap();
+    CaptureRequest { number: 9, asker: "0f".to_owned(), node, id, step }
+}
+
+fn send(captures: &mut Captures, now: Now, request: &CaptureRequest) -> CaptureResponse {
+    let answer = captures.on_request(now, &request.encode(&mesh(), &key("5a"))).unwrap();
+    assert_eq!((&*answer.asker, answer.response.number), ("0f", 9));
+    answer.response
+}
+
+fn order(captures: &mut Captures, now: Now, of: u64, order: &CaptureOrder) -> CaptureState {
+    send(captures, now, &request(id(of), CaptureStep::Order(order.clone()))).state
+}
+
+fn end(of: u64, state: CaptureState, bytes: usize) -> CaptureEnd {
+    let profile = vec![7; bytes].into();
+    CaptureEnd { id: id(of), state, facts: CaptureFacts::default(), profile }
+}
+
+/// Orders, starts and ends one capture by number.
+fn run(captures: &mut Captures, now: Now, of: u64, by: &CaptureOrder) {
+    assert_eq!(order(captures, now, of, by), CaptureState::Waiting);
+    let started = captures.on_deadline(now.after(3 * SECOND).mono).unwrap();
+    assert_eq!(started.id, id(of));
+    captures.on_captured(now.after(14 * SECOND).mono, end(of, CaptureState::Kept, 1));
+}
+
+fn refused(refusal: CaptureRefusal) -> CaptureState {
+    CaptureState::Refused(refusal)
+}
+
+fn outcome(captures: &Captures, state: CaptureState) -> u64 {
+    captures.stats().outcomes.get(&state.labels()).copied().unwrap_or_default()
+}
+
+fn assert_balanced(captures: &Captures) {
+    let CaptureStats { ordered, outcomes, active, .. } = captures.stats();
+    assert_eq!(ordered, outcomes.values().sum::<u64>() + active);
+}
+
+#[test]
+fn an_order_waits_runs_and_is_handed_out_in_chunks() {
+    let (mut captures, now) = (captures(), start());
+    let by = by_pid(now);
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Waiting);
+    assert_eq!(captures.on_deadline(now.after(2 * SECOND).mono), None);
+    assert_eq!(captures.next_deadline(), Some(now.after(3 * SECOND).mono));
+
+    let now = now.after(3 * SECOND);
+    let started = captures.on_deadline(now.mono);
+    let expected = CaptureStart { id: id(1), pid: 7, seconds: 10, hz: 100, sent_ago: None };
+    assert_eq!(started, Some(expected));
+    assert_eq!(captures.on_deadline(now.mono), None, "it starts once");
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Running);
+
+    let bytes = CAPTURE_CHUNK_BYTES_MAX + 5;
+    captures.on_captured(now.after(11 * SECOND).mono, end(1, CaptureState::Kept, bytes));
+    let now = now.after(12 * SECOND);
+    let lengths = [0, 1, 2].map(|chunk| {
+        let response = send(&mut captures, now, &request(id(1), CaptureStep::Chunk(chunk)));
+        assert_eq!((response.state, response.bytes), (CaptureState::Kept, bytes as u64));
+        response.chunk.len()
+    });
+    assert_eq!(lengths, [CAPTURE_CHUNK_BYTES_MAX, 5, 0]);
+
+    let later = now.after(10 * MINUTE);
+    let gone = send(&mut captures, later, &request(id(1), CaptureStep::Chunk(0)));
+    assert_eq!((gone.state, gone.chunk.len()), (CaptureState::Unknown, 0));
+    assert_eq!((captures.stats().ordered, outcome(&captures, CaptureState::Kept)), (1, 1));
+}
+
+#[test]
+fn what_is_not_signed_for_this_node_is_refused() {
+    let (mut captures, now) = (captures(), start());
+    let ordered = request(id(1), CaptureStep::Order(by_pid(now)));
+    let signed = ordered.encode(&mesh(), &key("5a"));
+    let other = CaptureRequest { node: NodeName::new("o").unwrap(), ..ordered.clone() };
+    let unsigned = [&[0x86], &signed[1..signed.len() - 44]].concat();
+    for (bytes, refusal) in [
+        (ordered.encode(&mesh(), &key("5b")), CaptureRefusal::Signature),
+        (ordered.encode(&MeshName::new("o").unwrap(), &key("5a")), CaptureRefusal::Signature),
+        (unsigned, CaptureRefusal::Unsigned),
+        (other.encode(&mesh(), &key("5a")), CaptureRefusal::OtherNode),
+    ] {
+        let response = captures.on_request(now, &bytes).unwrap().response;
+        assert_eq!((response.state, response.id), (refused(refusal), id(1)));
+    }
+    assert_eq!(captures.on_request(now, b"x"), None);
+    assert_eq!((captures.stats().ordered, captures.stats().undecodable), (4, 1));
+    assert_eq!(captures.next_deadline(), None);
+    assert_balanced(&captures);
+
+    captures.set_key(key("5b"));
+    let response = captures.on_request(now, &ordered.encode(&mesh(), &key("5b")));
+    assert_eq!(response.unwrap().response.state, CaptureState::Waiting);
+}
+
+#[test]
+fn a_closed_gate_refuses_signed_orders_too() {
+    for refusal in [CaptureRefusal::NoKey, CaptureRefusal::NoCredentials] {
+        let mut captures = Captures::new(&identity(), CaptureGate::Closed(refusal));
+        assert_eq!(order(&mut captures, start(), 1, &by_pid(start())), refused(refusal));
+        assert_balanced(&captures);
+    }
+}
+
+#[test]
+fn one_order_is_carried_out_at_a_time_and_an_id_has_one_content() {
+    let (mut captures, now) = (captures(), start());
+    let by = by_pid(now);
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Waiting);
+    for of in 2..=50 {
+        assert_eq!(order(&mut captures, now, of, &by), refused(CaptureRefusal::Busy));
+        assert_eq!(order(&mut captures, now, of, &by), refused(CaptureRefusal::Busy), "again");
+    }
+    let changed = CaptureOrder { seconds: 11, ..by.clone() };
+    assert_eq!(order(&mut captures, now, 1, &changed), refused(CaptureRefusal::Replayed));
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Waiting);
+    assert_eq!((captures.stats().ordered, captures.stats().active), (51, 1));
+
+    for of in 51..=CAPTURE_ORDERS_MAX as u64 {
+        order(&mut captures, now, of, &by);
+    }
+    assert_eq!(order(&mut captures, now, 99, &by), refused(CaptureRefusal::Full));
+    assert_balanced(&captures);
+}
+
+#[test]
+fn an_order_is_refused_before_its_time_and_expires_after_it() {
+    let (mut captures, now) = (captures(), start());
+    let early = CaptureOrder {
+        start_at: now.wall.plus(2 * MINUTE),
+        expires_at: now.wall.plus(3 * MINUTE),
+        ..by_pid(now)
+    };
+    assert_eq!(order(&mut captures, now, 1, &early), refused(CaptureRefusal::Early));
+    let late = now.after(MINUTE);
+    assert_eq!(order(&mut captures, late, 2, &by_pid(now)), CaptureState::Expired);
+
+    // The driver stood still.
+    assert_eq!(order(&mut captures, now, 3, &by_pid(now)), CaptureState::Waiting);
+    assert_eq!(captures.on_deadline(now.after(2 * MINUTE).mono), None);
+    assert_eq!(order(&mut captures, now, 3, &by_pid(now)), CaptureState::Expired);
+    assert_balanced(&captures);
+}
+
+#[test]
+fn the_sender_of_a_series_is_found_before_the_instant_or_soon_after() {
+    let (mut captures, now) = (captures(), start());
+    let by = by_labels(now, &[("rank", "3"), ("rack", "r7"), ("node", "n")]);
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Waiting);
+    assert!(captures.is_searching());
+    // The node adds the other labels.
+    let rank = Labels::new([("rank", "3")]).unwrap();
+    let sends = |of: &Series| of.operation.as_str() == "step" && of.labels == rank;
+    captures.on_sender(now.after(SECOND).mono, 40, |of| !sends(of));
+    captures.on_sender(now.after(SECOND).mono, 41, sends);
+    captures.on_sender(now.after(2 * SECOND).mono, 41, sends);
+    let started = captures.on_deadline(now.after(3 * SECOND).mono).unwrap();
+    assert_eq!((started.pid, started.sent_ago), (41, Some(SECOND)));
+    assert!(!captures.is_searching());
+    captures.on_captured(now.after(9 * SECOND).mono, end(1, CaptureState::Torn, 1));
+
+    let now = now.after(MINUTE);
+    assert_eq!(order(&mut captures, now, 2, &by_labels(now, &[])), CaptureState::Waiting);
+    assert_eq!(captures.on_deadline(now.after(4 * SECOND).mono), None);
+    captures.on_sender(now.after(5 * SECOND).mono, 42, |_| true);
+    let started = captures.on_deadline(now.after(5 * SECOND).mono).unwrap();
+    assert_eq!((started.pid, started.sent_ago), (42, Some(Duration::ZERO)));
+}
+
+#[test]
+fn both_halves_of_an_alert_start_at_one_instant() {
+    let (mut captures, now) = (captures(), start());
+    let half = |rank: &'static str| CaptureOrder {
+        rule: Some(RuleName::new("straggler").unwrap()),
+        ..by_labels(now, &[("rank", rank)])
+    };
+    assert_eq!(order(&mut captures, now, 1, &half("2")), CaptureState::Waiting);
+    let by_hand = order(&mut captures, now, 2, &by_pid(now));
+    assert_eq!(by_hand, refused(CaptureRefusal::Busy), "no half of it");
+    assert_eq!(order(&mut captures, now, 3, &half("1")), CaptureState::Waiting);
+    assert_eq!(order(&mut captures, now, 4, &half("0")), refused(CaptureRefusal::Busy), "a third");
+
+    for (pid, rank) in [(42, "2"), (41, "1")] {
+        let sends = |of: &Series| of.labels.get("rank") == Some(rank);
+        captures.on_sender(now.after(SECOND).mono, pid, sends);
+    }
+    let at = now.after(3 * SECOND).mono;
+    let mut started = [captures.on_deadline(at).unwrap(), captures.on_deadline(at).unwrap()];
+    started.sort_by_key(|of| of.pid);
+    assert_eq!(started.map(|of| (of.pid, of.id)), [(41, id(3)), (42, id(1))]);
+
+    let later = half("0");
+    assert_eq!(order(&mut captures, now, 5, &later), refused(CaptureRefusal::Busy), "they run");
+    captures.on_captured(at, end(1, CaptureState::Kept, 1));
+    captures.on_captured(at, end(3, CaptureState::Kept, 1));
+    assert_balanced(&captures);
+}
+
+#[test]
+fn no_sender_and_several_senders_are_refused_with_the_fix() {
+    let (mut captures, now) = (captures(), start());
+    let by = by_labels(now, &[]);
+    assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Waiting);
+    let deadline = captures.next_deadline().unwrap();
+    assert_eq!(deadline, now.after(8 * SECOND).mono);
+    assert_eq!(captures.on_deadline(deadline), None);
+    let response = send(&mut captures, now, &request(id(1), CaptureStep::Order(by.clone())));
+    assert_eq!(response.state, refused(CaptureRefusal::ProcessNotFound));
+    assert!(response.facts.fix.contains("listen.unix"), "{response:?}");
+
+    assert_eq!(order(&mut captures, now, 2, &by), CaptureState::Waiting);
+    (40..90).for_each(|pid| captures.on_sender(now.after(SECOND).mono, pid, |_| true));
+    assert_eq!(captures.on_deadline(now.after(3 * SECOND).mono), None);
+    let response = send(&mut captures, now, &request(id(2), CaptureStep::Order(by)));
+    assert_eq!(response.state, refused(CaptureRefusal::ProcessAmbiguous));
+    assert!(response.facts.fix.starts_with("processes 40, 41, 42"), "{response:?}");
+    assert_balanced(&captures);
+}
+
+#[test]
+fn captures_are_limited_for_each_rule_for_all_and_for_operators_apart() {
+    let (mut captures, mut now) = (captures(), start());
+    run(&mut captures, now, 1, &by_rule(now, "a"));
+    now = now.after(MINUTE);
+    let again = by_rule(now, "a");
+    assert_eq!(order(&mut captures, now, 2, &again), refused(CaptureRefusal::TooSoon));
+
+    for of in 3..2 + CAPTURES_PER_WINDOW as u64 {
+        now = now.after(MINUTE);
+        run(&mut captures, now, of, &by_rule(now, &format!("b{of}")));
+    }
+    now = now.after(MINUTE);
+    let more = by_rule(now, "c");
+    assert_eq!(order(&mut captures, now, 20, &more), refused(CaptureRefusal::TooMany));
+    for of in 30..30 + CAPTURES_PER_WINDOW as u64 {
+        now = now.after(MINUTE);
+        run(&mut captures, now, of, &by_pid(now));
+    }
+    let more = by_pid(now);
+    assert_eq!(order(&mut captures, now, 40, &more), refused(CaptureRefusal::TooMany));
+
+    now = now.after(60 * MINUTE);
+    run(&mut captures, now, 50, &by_rule(now, "a"));
+    now = now.after(MINUTE);
+    run(&mut captures, now, 51, &by_pid(now));
+    assert_balanced(&captures);
+}
+
+#[test]
+fn a_profiler_that_never_responds_is_given_up() {
+    let (mut captures, now) = (captures(), start());
+    let by = by_pid(now);
+    order(&mut captures, now, 1, &by);
+    captures.on_deadline(now.after(3 * SECOND).mono).unwrap();
+    let until = now.after(28 * SECOND).mono;
+    assert_eq!(captures.next_deadline(), Some(until));
+    assert_eq!(captures.on_deadline(until), None);
+    let failed = CaptureState::Failed(CaptureFailure::ProfilerTimeout);
+    assert_eq!(order(&mut captures, now, 1, &by), failed);
+
+    captures.on_captured(until, end(1, CaptureState::Kept, 5));
+    assert_eq!(order(&mut captures, now, 1, &by), failed, "a late response changes nothing");
+    assert_eq!(outcome(&captures, failed), 1);
+    assert_balanced(&captures);
+}
+
+proptest! {
+    #[test]
+    fn the_ledger_balances_whatever_happens(
+        steps in prop::collection::vec((0_u8..6, 0_u64..8, 0_u64..90), 0..200),
+    ) {
+        let (mut captures, mut now) = (captures(), start());
+        for (step, of, seconds) in steps {
+            now = now.after(Duration::from_secs(seconds));
+            match step {
+                0 => drop(order(&mut captures, now, of, &by_pid(now))),
+                1 => drop(order(&mut captures, now, of, &by_labels(now, &[]))),
+                2 => drop(order(&mut captures, now, of, &by_rule(now, "a"))),
+                3 => captures.on_sender(now.mono, u32::try_from(of).unwrap(), |_| true),
+                4 => drop(captures.on_deadline(now.mono)),
+                _ => captures.on_captured(now.mono, end(of, CaptureState::Kept, 1)),
+            }
+            assert_balanced(&captures);
+            let kept: usize = captures.orders.values().map(|known| known.profile.len()).sum();
+            prop_assert!(captures.orders.len() <= CAPTURE_ORDERS_MAX);
+            prop_assert!(kept <= 2 * CAPTURES_PER_WINDOW);
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut captures = captures();
+        prop_assert_eq!(captures.on_request(start(), &bytes), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Profilers that answer, die, hang or send garbage, on real sockets.
+
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::thread;
+
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureRefusal};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("profiler.sock")
+    }
+
+    fn settings(&self) -> CaptureSettings {
+        CaptureSettings { enabled: true, socket: self.socket(), full_paths: true }
+    }
+
+    /// Asks a profiler that answers with these bytes, and closes or keeps its connection.
+    fn ask(&self, answer: Vec<u8>, wait: Duration, closes: bool) -> io::Result<Exchanged> {
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        let profiler = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut order = [0; 512];
+            let read = stream.read(&mut order).unwrap();
+            let order: ProfilerOrder = serde_json::from_slice(&order[..read]).unwrap();
+            let _written = stream.write_all(&answer);
+            (order, (!closes).then_some(stream))
+        });
+        let order =
+            ProfilerOrder { pid: 7, seconds: 1, hz: 100, full_paths: true, sent_ms_ago: Some(20) };
+        let exchanged = exchange(stream, &order, wait);
+        assert_eq!(profiler.join().unwrap().0, order);
+        exchanged
+    }
+}
+
+fn line(state: CaptureState, bytes: u64) -> Vec<u8> {
+    let facts = CaptureFacts { samples: 3, ..CaptureFacts::default() };
+    let mut line = serde_json::to_vec(&ProfilerResponse::new(state, facts, bytes)).unwrap();
+    line.push(b'\n');
+    line
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_profile_comes_with_its_facts() {
+    let profile = vec![9; 100_000];
+    let answer = [line(CaptureState::Kept, 100_000), profile.clone()].concat();
+    let exchanged = Place::new().ask(answer, LONG, true).unwrap();
+    assert_eq!((exchanged.state, exchanged.facts.samples), (CaptureState::Kept, 3));
+    assert_eq!(exchanged.profile, profile);
+
+    let refused = CaptureState::Refused(CaptureRefusal::ProcessNotPermitted);
+    let exchanged = Place::new().ask(line(refused, 0), LONG, true).unwrap();
+    assert_eq!((exchanged.state, exchanged.profile.len()), (refused, 0));
+}
+
+#[test]
+fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
+    let kept = |bytes| line(CaptureState::Kept, bytes);
+    let short = Duration::from_millis(50);
+    for (answer, wait, closes, expected) in [
+        (Vec::new(), LONG, true, CaptureFailure::ProfilerEnded),
+        (kept(5), LONG, true, CaptureFailure::ProfilerEnded),
+        (Vec::new(), short, false, CaptureFailure::ProfilerTimeout),
+        (kept(5), short, false, CaptureFailure::ProfilerTimeout),
+        (b"garbage\n".to_vec(), LONG, true, CaptureFailure::ProfilerResponse),
+        (b"{\"state\":\"new\"}\n".to_vec(), LONG, true, CaptureFailure::ProfilerResponse),
+        (line(CaptureState::Running, 0), LONG, true, CaptureFailure::ProfilerResponse),
+        (kept(0), LONG, true, CaptureFailure::ProfilerResponse),
+        (kept(u64::MAX), LONG, true, CaptureFailure::ProfilerResponse),
+        (line(CaptureState::Expired, 5), LONG, true, CaptureFailure::ProfilerResponse),
+        ([kept(2), vec![1; 3]].concat(), LONG, true, CaptureFailure::ProfilerResponse),
+        (vec![b'x'; 100_000], LONG, false, CaptureFailure::ProfilerResponse),
+    ] {
+        let shown = String::from_utf8_lossy(&answer[..answer.len().min(80)]).into_owned();
+        let Err(error) = Place::new().ask(answer, wait, closes) else { panic!("{shown}") };
+        assert_eq!(failure_of(&error), expected, "{shown}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_profiler_the_failure_names_the_command() {
+    let place = Place::new();
+    let mut profiler = Profiler::new(&place.settings());
+    let id = CaptureId::derived(&[b"a"]);
+    profiler.start(CaptureStart { id, pid: 7, seconds: 1, hz: 1, sent_ago: None });
+    let end = profiler.next().await;
+    assert_eq!((end.id, end.state), (id, CaptureState::Failed(CaptureFailure::NoProfiler)));
+    assert!(end.facts.fix.contains("systemctl enable --now plimsoll-profiler.socket"), "{end:?}");
+}

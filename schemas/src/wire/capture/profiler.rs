@@ -1,0 +1,56 @@
+//! What a node sends `plimsoll-profiler` over its Unix socket, and what comes back: one line of
+//! JSON each, and after the second the bytes of the profile.
+
+use serde::{Deserialize, Serialize};
+
+use super::reason::CaptureState;
+use super::response::CaptureFacts;
+
+/// An order of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfilerOrder {
+    /// The process, as the node sees it.
+    pub pid: u32,
+    /// Length of the capture.
+    pub seconds: u32,
+    /// Samples a second.
+    pub hz: u32,
+    /// Whether the profile has whole paths of files.
+    #[serde(default)]
+    pub full_paths: bool,
+    /// How long ago the process sent the node a sample, as the kernel stated to it; `None` when an
+    /// operator named the process. A younger process has taken over its number.
+    #[serde(default)]
+    pub sent_ms_ago: Option<u64>,
+}
+
+/// The line before the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfilerResponse {
+    /// As [`CaptureState::labels`] has it.
+    pub state: String,
+    /// The same of its reason.
+    #[serde(default)]
+    pub reason: String,
+    /// How the capture went.
+    #[serde(default)]
+    pub facts: CaptureFacts,
+    /// Bytes of the profile behind the line.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+impl ProfilerResponse {
+    /// The line for a state, facts, and bytes that follow.
+    #[must_use]
+    pub fn new(state: CaptureState, facts: CaptureFacts, bytes: u64) -> Self {
+        let (state, reason) = state.labels();
+        Self { state: state.to_owned(), reason: reason.to_owned(), facts, bytes }
+    }
+
+    /// The state, if it is one that a capture ends with.
+    #[must_use]
+    pub fn outcome(&self) -> Option<CaptureState> {
+        CaptureState::from_labels(&self.state, &self.reason).filter(|state| state.is_final())
+    }
+}

@@ -1,0 +1,159 @@
+//! A request to a node: an order, or a chunk of what an order brought.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteArray;
+
+use super::id::CaptureId;
+use crate::ids::{Labels, MeshName, NodeName, Operation, RuleName};
+use crate::limits::wire::{
+    CAPTURE_CHUNK_BYTES_MAX, CAPTURE_HZ_MAX, CAPTURE_PROFILE_BYTES_MAX, CAPTURE_REQUEST_BYTES_MAX,
+    CAPTURE_SECONDS_MAX, SIGNATURE_BYTES,
+};
+use crate::time::Wall;
+use crate::wire::error::{SCHEMA, WireError};
+use crate::wire::history::{is_asker, named, read};
+use crate::wire::signature::{ConfirmKey, Purpose};
+
+/// Time in which an order may start, from its instant on.
+const LATEST_AFTER: Duration = Duration::from_secs(600);
+/// Numbers of chunks.
+#[expect(clippy::cast_possible_truncation, reason = "16")]
+const CHUNKS: u32 = CAPTURE_PROFILE_BYTES_MAX.div_ceil(CAPTURE_CHUNK_BYTES_MAX) as u32;
+
+/// A request to one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureRequest {
+    /// Chosen by the aggregator; the response repeats it.
+    pub number: u64,
+    /// Last token of the subject of the response.
+    pub asker: String,
+    /// The only node that it is for.
+    pub node: NodeName,
+    /// The capture that it is about.
+    pub id: CaptureId,
+    /// What is requested.
+    pub step: CaptureStep,
+}
+
+/// What is requested of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptureStep {
+    /// Capture, or report the state if it is known already.
+    Order(CaptureOrder),
+    /// A part of the profile's bytes.
+    Chunk(u32),
+}
+
+/// What to capture, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureOrder {
+    /// Of which process.
+    pub process: ProcessSelector,
+    /// Its length.
+    pub seconds: u32,
+    /// Samples a second.
+    pub hz: u32,
+    /// By the node's clock: one instant for all nodes that are compared.
+    #[serde(rename = "start_at_ns")]
+    pub start_at: Wall,
+    /// From when on a node no longer starts it.
+    #[serde(rename = "expires_at_ns")]
+    pub expires_at: Wall,
+    /// The rule whose alert caused it; `None` when an operator did.
+    #[serde(default)]
+    pub rule: Option<RuleName>,
+}
+
+/// The process with this number, or the one that sends this operation with these labels; one of
+/// the two is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSelector {
+    /// Its number on the node.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// What it sends.
+    #[serde(default)]
+    pub operation: Option<Operation>,
+    /// Labels that its samples have, perhaps among others.
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RequestMap {
+    schema: u16,
+    number: u64,
+    asker: String,
+    node: NodeName,
+    id: CaptureId,
+    step: CaptureStep,
+    /// The last field, see [`crate::wire::signature`]; the bytes that stand here are put in
+    /// afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
+    signature: Option<ByteArray<SIGNATURE_BYTES>>,
+}
+
+impl CaptureRequest {
+    /// The signed bytes of the request.
+    #[must_use]
+    pub fn encode(&self, mesh: &MeshName, key: &ConfirmKey) -> Vec<u8> {
+        let Self { number, asker, node, id, step } = self.clone();
+        let signature = Some(ByteArray::new([0; SIGNATURE_BYTES]));
+        let map = RequestMap { schema: SCHEMA, number, asker, node, id, step, signature };
+        let mut bytes = named(&map);
+        key.sign(Purpose::Capture, mesh, &mut bytes);
+        bytes
+    }
+
+    /// Reads a request; its signature is checked by [`ConfirmKey::verify`].
+    ///
+    /// # Errors
+    /// On anything that is not exactly one well-formed request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let map: RequestMap =
+            read(bytes, CAPTURE_REQUEST_BYTES_MAX, |map: &RequestMap| map.schema)?;
+        let RequestMap { number, asker, node, id, step, .. } = map;
+        if !is_asker(&asker) {
+            return Err(WireError::Bounds { field: "asker" });
+        }
+        match &step {
+            CaptureStep::Order(order) => order.check()?,
+            CaptureStep::Chunk(chunk) if *chunk < CHUNKS => {}
+            CaptureStep::Chunk(_) => return Err(WireError::Bounds { field: "chunk" }),
+        }
+        Ok(Self { number, asker, node, id, step })
+    }
+}
+
+impl CaptureOrder {
+    /// Checks what an aggregator sends and a node receives.
+    ///
+    /// # Errors
+    /// When a value is out of its bounds.
+    pub fn check(&self) -> Result<(), WireError> {
+        const SECONDS: RangeInclusive<u32> = 1..=CAPTURE_SECONDS_MAX;
+        const HZ: RangeInclusive<u32> = 1..=CAPTURE_HZ_MAX;
+        let ProcessSelector { pid, operation, labels } = &self.process;
+        let latest = self.start_at.plus(LATEST_AFTER);
+
+        // Numbers of processes are positive `i32`.
+        let is_pid = pid.is_none_or(|pid| (1..=i32::MAX.cast_unsigned()).contains(&pid));
+        let is_one = pid.is_some() != operation.is_some() && (pid.is_none() || labels.is_empty());
+        for (is_within, field) in [
+            (is_pid, "pid"),
+            (is_one, "process"),
+            (SECONDS.contains(&self.seconds), "seconds"),
+            (HZ.contains(&self.hz), "hz"),
+            (self.expires_at > self.start_at && self.expires_at <= latest, "expires_at_ns"),
+        ] {
+            if !is_within {
+                return Err(WireError::Bounds { field });
+            }
+        }
+        Ok(())
+    }
+}
