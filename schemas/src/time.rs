@@ -1,8 +1,8 @@
 //! Points in time as plain numbers, so that pure code accepts any `now`.
 //!
-//! Two kinds, never mixed: [`Mono`] orders events inside one process and never decreases; [`Wall`]
-//! places a snapshot on the calendar and may jump. Reading either from the machine is the business
-//! of the crate `plimsoll-clock` alone.
+//! Kinds that are never mixed: [`Mono`] orders events inside one process and never decreases;
+//! [`Wall`] places a snapshot on the calendar and may jump; [`BootMillis`] compares with the starts
+//! of processes. Reading one from the machine is the business of the crate `plimsoll-clock` alone.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,6 +20,14 @@ pub struct Mono(pub u64);
 )]
 #[serde(transparent)]
 pub struct Wall(pub u64);
+
+/// Milliseconds since the machine started, with the time in which it slept: the one count that its
+/// processes share with the kernel, which states by it when each of them started.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BootMillis(pub u64);
 
 /// Both clocks, read together: what every core takes as its first argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

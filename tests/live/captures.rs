@@ -177,7 +177,7 @@ impl Place {
 
     async fn profile(&mut self, name: &str, bytes: u64) -> Profile {
         let (key, mut profile) = (self.key.clone(), Vec::new());
-        for chunk in 0..16 {
+        for chunk in 0..128 {
             let request = request(name, CaptureStep::Chunk(chunk));
             profile.extend(self.request(&request, &key).await.chunk);
             if profile.len() as u64 == bytes {

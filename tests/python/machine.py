@@ -91,11 +91,11 @@ class Machine:
         code = f"import urllib.request as it; print(it.urlopen({url!r}, timeout=5).read().decode())"
         return self.run("python3", "-c", code)
 
-    def relax(self, *units):
-        """Lifts the restrictions that a container cannot grant, and returns them."""
+    def relax(self, *units, watchdog="WatchdogSec=3s\n"):
+        """Lifts the restrictions that a container cannot grant, and returns them. A shorter watchdog,
+        too, which a test may wait for."""
         lifted = [name for name in PROBED if not self._grants(name)]
-        # A shorter watchdog, too: the test waits for it.
-        text = "[Service]\nWatchdogSec=3s\n" + "".join(f"{name}=no\n" for name in lifted)
+        text = f"[Service]\n{watchdog}" + "".join(f"{name}=no\n" for name in lifted)
         for unit in units:
             folder = self.root / f"etc/systemd/system/{unit}.service.d"
             folder.mkdir(parents=True)

@@ -21,6 +21,7 @@ LEARNING_SECONDS = 420
 # What is promised, from the moment at which the rank is slow.
 NAMED_SECONDS, FUNCTION_SECONDS = 30, 45
 SLOW_FILE = "srv/slow"
+LOOKED_AT = ("plimsoll blame", "plimsoll profile list", "systemctl status plimsoll-profiler")
 # By class of time: the words of the sentence, and the function that is planted.
 PLANTED = {
     "compute": ("it computes longer", "augment"),
@@ -75,6 +76,7 @@ class Slice(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             machine = Machine(Path(folder, "root"))
             try:
+                self.machine = machine
                 self.install(machine, Path(folder))
                 for rank in range(RANKS):
                     self.start_rank(machine, rank)
@@ -104,6 +106,7 @@ class Slice(unittest.TestCase):
             # A table is named once: `[bus]` is there.
             settings.write_text(joined(settings.read_text().replace("[bus]\n", seed), more))
         print("restrictions that this machine cannot grant:", machine.relax(*packages.SERVICES))
+        machine.relax("plimsoll-profiler", watchdog="")
         machine.run("systemctl", "enable", "--now", "plimsoll-profiler.socket")
         machine.run("systemctl", "start", *packages.SERVICES)
 
@@ -142,7 +145,13 @@ class Slice(unittest.TestCase):
             if value := found():
                 return value
             time.sleep(0.5)
-        self.fail(f"not within {seconds} s")
+        shown = (self.on_failure(command) for command in LOOKED_AT)
+        self.fail(f"not within {seconds} s\n" + "\n".join(shown))
+
+    def on_failure(self, command):
+        """What an operator would look at."""
+        done = self.machine.run("sh", "-c", f"{command} 2>&1 || true")
+        return f"{command}:\n{done}"
 
     def alerts(self, machine):
         """Alerts about stragglers that fire."""

@@ -409,6 +409,7 @@ export interface ProfilesPage {
 export interface ProfileEvidence {
   id: string;
   peer_id: string;
+  labels: Labels;
   peer: string;
   functions: { function: string; culprit: number; peer: number }[];
 }

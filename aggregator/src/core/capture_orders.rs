@@ -53,20 +53,34 @@ impl Core {
 
     /// Alerts that have just fired order captures. `fleet` is as they were judged.
     pub(super) fn capture_fired(&mut self, now: Now, fleet: &Fleet) {
-        let fired = self.alerting.take_fired();
+        let mut fired = self.alerting.take_fired();
         if !self.captures_on_breach {
             return;
         }
-        for alert in fired {
-            if let Some(pair) = self.capture_pair(now.wall, alert, fleet) {
-                self.captures.on_breach(now, &self.mesh, pair);
-            }
-        }
+        fired.retain(|alert| self.names_culprit(alert));
+        let mut captures = std::mem::take(&mut self.captures);
+        let pair_of =
+            |captures: &Captures, alert| self.capture_pair(now.wall, alert, fleet, captures);
+        captures.on_fired(now, &self.mesh, fired, pair_of);
+        self.captures = captures;
+    }
+
+    /// Whether an alert is about one node that others can be compared with.
+    fn names_culprit(&self, alert: &AlertKey) -> bool {
+        let rule = self.evaluator.rules().find(&alert.rule);
+        let is_compared = rule.is_some_and(|rule| !matches!(rule, Rule::Threshold(_)));
+        is_compared && alert.scope != Scope::Fleet
     }
 
     /// Who is compared with whom for an alert; `None` of one that names no culprit. A rule about
     /// stragglers finds both itself.
-    fn capture_pair(&self, now: Wall, alert: AlertKey, fleet: &Fleet) -> Option<CapturePair> {
+    fn capture_pair(
+        &self,
+        now: Wall,
+        alert: AlertKey,
+        fleet: &Fleet,
+        captures: &Captures,
+    ) -> Option<CapturePair> {
         let Scope::Node(culprit) = alert.scope.clone() else { return None };
         let (budget, window) = match self.evaluator.rules().find(&alert.rule)? {
             Rule::Budget(budget) => (budget, budget.window),
@@ -80,7 +94,7 @@ impl Core {
             Rule::Threshold(_) => return None,
         };
         let is_free =
-            |node: &NodeName| *node != culprit && !self.captures.is_spent(now, &alert.rule, node);
+            |node: &NodeName| *node != culprit && !captures.is_spent(now, &alert.rule, node);
         let peer = median_node(now, fleet, budget, window, is_free)?;
         let operation = budget.operation.clone();
         let [culprit, peer] = [culprit, peer]

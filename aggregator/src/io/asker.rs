@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_bus::{Messenger, ReceivedMessage, UnacknowledgedMessage};
@@ -27,6 +28,7 @@ use tokio::time::timeout;
 
 use crate::core::captures::RequestError;
 use crate::core::view::AskCounts;
+use crate::limits::captures::CHUNK_WAIT;
 use crate::limits::{ASK_ALL_WAIT, ASK_ATTEMPTS, ASK_PENDING_MAX, ASK_WAIT};
 
 /// Why there is no response.
@@ -232,6 +234,8 @@ struct Request<'r> {
     subject: fn(&MeshName, &NodeName) -> String,
     /// Its bytes, from its mesh, its number and the last token of the response's subject.
     encode: &'r (dyn Fn(&MeshName, u64, &str) -> Vec<u8> + Sync),
+    /// Time for a response.
+    wait: Duration,
 }
 
 /// The bytes of a response, and the number of its request.
@@ -253,7 +257,9 @@ impl AskHandle {
             ..request.clone()
         };
         let encode = |_: &MeshName, number, asker: &str| numbered(number, asker).encode();
-        let response = self.exchange(Request { node, subject: ask_subject, encode: &encode }).await;
+        let response = self
+            .exchange(Request { node, subject: ask_subject, encode: &encode, wait: ASK_WAIT })
+            .await;
 
         let response = response.and_then(|NumberedPayload { number, payload }| {
             let response = HistoryResponse::decode(&numbered(number, ""), &payload);
@@ -281,7 +287,11 @@ impl AskHandle {
             let (asker, node, step) = (asker.to_owned(), node.clone(), step.clone());
             CaptureRequest { number, asker, node, id, step }.encode(mesh, key)
         };
-        let request = Request { node, subject: capture_subject, encode: &encode };
+        let wait = match step {
+            CaptureStep::Order(_) => ASK_WAIT,
+            CaptureStep::Chunk(_) => CHUNK_WAIT,
+        };
+        let request = Request { node, subject: capture_subject, encode: &encode, wait };
         let Ok(NumberedPayload { payload, .. }) = self.exchange(request).await else {
             return Err(RequestError::NoResponse);
         };
@@ -305,7 +315,7 @@ impl AskHandle {
                 let subject = (request.subject)(&asker.mesh, request.node);
                 asker.publish(subject, Bytes::from(payload))?;
             }
-            if let Ok(Ok(payload)) = timeout(ASK_WAIT, answered).await {
+            if let Ok(Ok(payload)) = timeout(request.wait, answered).await {
                 return Ok(NumberedPayload { number, payload });
             }
             others += registered.others();

@@ -2,15 +2,19 @@
 
 /// What the statistics take as one interval: a second of event time, as most nodes send.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
-/// Operations with phases that are looked at: a mesh has some kinds of steps. More than this are
-/// names that a client makes up.
+/// Operations with phases that a rule reads: a mesh has some kinds of steps. More than this are
+/// names that a client makes up; they are counted, and forgotten as peers are.
 pub const STEP_OPERATIONS_MAX: usize = 64;
-/// Cohorts of all rules: 16 jobs at once for each of four rules.
+/// Cohorts of all rules: 16 jobs at once for each of four rules. Beyond, those that are over and
+/// those that cannot be judged make room.
 pub const COHORTS_MAX: usize = 64;
+/// Cohorts with peers of one node: two jobs at once for each of four rules. A node that makes up
+/// runs or roles has no more, with [`PEERS_OF_NODE_MAX`] an eighth of all peers.
+pub const COHORTS_OF_NODE_MAX: usize = 8;
 /// Peers of all cohorts. One takes 1.5 KiB with its name, so all take 24 MiB.
 pub const COHORT_PEERS_MAX: usize = 16_384;
-/// Peers of one node in a cohort: more than any machine has accelerators or cores. A node that
-/// makes up more takes no room from others.
+/// Peers of one node in a cohort: more than any machine has accelerators or cores. What a node
+/// makes up beyond takes no room from others.
 pub const PEERS_OF_NODE_MAX: usize = 256;
 /// Intervals within which two nodes that report one peer are two jobs, and not one that moved.
 /// A launcher takes longer to start a rank elsewhere.

@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
-/// Captures that wait or run: a pair for each of eight alerts. A node accepts one at a time.
+/// Captures that wait or run: a pair for each of eight alerts. A node accepts those
+/// of one alert at a time.
 pub const RUNNING_MAX: usize = 16;
 /// Captures that have ended and are listed without a profile, such as refused ones.
 pub const ENDED_MAX: usize = 256;
-/// Time from an order to its instant: the request and its retry arrive before it.
-pub const START_AHEAD: Duration = Duration::from_secs(5);
-/// Instants of captures by alerts are multiples of this time, so that the aggregators of a pair,
-/// which find a breach within about a second of each other, mostly order one capture.
-pub const START_GRID: Duration = Duration::from_secs(10);
+/// Time from an order to its instant, in which the requests arrive. With the capture and what
+/// follows it, the difference is part of an alert 15 s after it fires.
+pub const START_AHEAD: Duration = Duration::from_secs(1);
+/// Orders by alerts within one such time have one id, so that the aggregators of a pair, which find
+/// a breach within about a second of each other, mostly order one capture.
+pub const ALERTS_APART: Duration = Duration::from_secs(10);
 /// Time after its instant in which a node may still start a capture.
 pub const START_WITHIN: Duration = Duration::from_secs(30);
-/// Time between two requests for the state of a capture.
-pub const POLL_EVERY: Duration = Duration::from_secs(2);
+/// Time between two requests for the state of a capture, which are few: the first is sent when the
+/// capture should be over.
+pub const POLL_EVERY: Duration = Duration::from_millis(500);
+/// Time in which a node responds with a chunk of a profile: longer than other responses take, since
+/// its link may be slow. The largest profile is in time at half a second for each of 128 chunks.
+pub const CHUNK_WAIT: Duration = Duration::from_secs(5);
 /// Time after its instant at which a capture is given up whose node has never responded: it is
 /// away, or captures are not enabled there.
 pub const UNANSWERED_AFTER: Duration = Duration::from_secs(10);
@@ -26,6 +32,9 @@ pub const BREACH_PAUSE: Duration = Duration::from_secs(20 * 60);
 /// Captures by alerts in an hour, the pair counted once: when the whole fleet is slow, some nodes
 /// are enough to show why.
 pub const BREACHES_AN_HOUR_MAX: usize = 12;
+/// Alerts of one evaluation for which a peer is looked for, found or not: each search takes up to
+/// a few milliseconds of the driver's.
+pub const PAIRS_SOUGHT_MAX: usize = 16;
 /// Seconds and rate of a capture by an alert, and of one that states neither.
 pub const SECONDS_DEFAULT: u32 = 10;
 /// See [`SECONDS_DEFAULT`].
@@ -37,6 +46,13 @@ pub const PEERS_MAX: usize = 256;
 pub const EVIDENCE_MAX: usize = 256;
 /// Functions that an alert names.
 pub const FUNCTIONS_NAMED: usize = 5;
+/// Standard deviations of counting by which a function must differ to be named. In a profile of a
+/// few hundred functions less than one healthy one differs by as much.
+pub const NOISE_DEVIATIONS: f64 = 3.0;
+/// Seconds in each second by which it must differ, too: 5 % of the wall time of one thread. What a
+/// straggler is blamed for is mostly a fifth of it, and samples that follow each other are alike,
+/// so counting alone claims too much.
+pub const DIFFERENCE_MIN: f64 = 0.05;
 /// Bytes of all profiles that are kept: at some 50 KB each a thousand have 50 MB.
 pub const PROFILES_BYTES_MAX: u64 = 1 << 30;
 /// Profiles that may be kept at most.

@@ -52,16 +52,29 @@ pub const SPANS_PER_CALL_MAX: usize = 1_024;
 
 /// Length of `/proc/PID/maps` that is read: some 150 000 mappings.
 pub const MAPS_BYTES_MAX: u64 = 16 << 20;
+/// Size of a program's file that is looked into; a CPython with all its debug symbols has
+/// less than 300 MiB.
+pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of its sections, symbols and names that are read; of CPython they are some 5 MiB.
+pub const PROGRAM_READ_BYTES_MAX: u64 = 64 << 20;
 /// Fields of structures lie below this; an offset beyond is damage.
 pub const OFFSET_MAX: u64 = 1 << 20;
-/// Open files of threads: below the usual limit of 1 024 for a process.
-pub const THREAD_FILES_MAX: usize = 512;
+/// Open files of threads of one capture: those of all are fewer than the 1 024 files that a process
+/// may usually open.
+pub const THREAD_FILES_MAX: usize = 384;
 
 /// Orders that are carried out at one time: a process at fault and a healthy one beside it.
 pub const ORDERS_AT_ONCE: usize = 2;
+// With some descriptors for the sockets.
+const _: () = assert!(ORDERS_AT_ONCE * THREAD_FILES_MAX + 64 < 1_024);
 /// Time without an order after which a service ends that the service manager starts again.
 pub const SERVE_IDLE_SECONDS: i64 = 60;
 /// Time in which an order must have come. A node writes its line at once.
 pub const ORDER_WAIT: Duration = Duration::from_secs(2);
+/// Time beyond the length of a capture after which an order hangs, and the service ends: as long as
+/// the node waits for it. The next order starts another one.
+pub const ORDER_OVERDUE: Duration = Duration::from_secs(15);
+/// Time after which connections are accepted again when descriptors or memory were short.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time in which a peer must take a part of the response.
 pub const RESPONSE_WAIT: Duration = Duration::from_secs(5);

@@ -48,7 +48,7 @@ impl Cancel {
     }
 
     /// Waits for a time; whether it was cancelled meanwhile or before.
-    fn wait(&self, span: Duration) -> bool {
+    pub(crate) fn wait(&self, span: Duration) -> bool {
         let guard = self.0.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.changed.wait_timeout_while(guard, span, |is_cancelled| !*is_cancelled);
         *waited.unwrap_or_else(PoisonError::into_inner).0

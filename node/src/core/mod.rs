@@ -53,7 +53,7 @@ use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_schemas::wire::{Body, Bus, NotedIncarnation};
 
 pub use bounds::Bounds;
-use captures::{CaptureAnswer, CaptureEnd, CaptureGate, CaptureStart, Captures};
+use captures::{CaptureAnswer, CaptureEnd, CaptureGate, CaptureStart, Captures, SendingProcess};
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
 use declared::DeclaredUrgencies;
@@ -238,10 +238,10 @@ impl Core {
 
     /// Records what a read of a datagram socket brought, or counts what it did not.
     pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
-        if let SocketEvent::Datagram { bytes, sender: Some(pid) } = event
+        if let SocketEvent::Datagram { bytes, sender: Some(sender) } = event
             && let Some(captures) = &mut self.captures
         {
-            captures.on_sender(now.mono, pid, |series| self.intake.has_line(bytes, series));
+            captures.on_sender(sender, |series| self.intake.has_line(bytes, series));
         }
         self.intake.on_socket_event(now.wall, event);
     }
@@ -597,9 +597,9 @@ impl Core {
     }
 
     /// The kernel states that this process has sent a frame.
-    pub fn on_frame_sender(&mut self, now: Now, frame: &Frame, pid: u32) {
+    pub fn on_frame_sender(&mut self, frame: &Frame, sender: SendingProcess) {
         if let Some(captures) = &mut self.captures {
-            captures.on_sender(now.mono, pid, |series| self.intake.has_frame(frame, series));
+            captures.on_sender(sender, |series| self.intake.has_frame(frame, series));
         }
     }
 

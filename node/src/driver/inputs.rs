@@ -89,8 +89,8 @@ impl Inputs {
         let frames = self.frames.take(|read| match read {
             // Recorded first: the note must count what its answer states.
             Ok(SentFrame { frame, process }) => {
-                if let Some(pid) = process {
-                    core.on_frame_sender(now, &frame, pid);
+                if let Some(sender) = process {
+                    core.on_frame_sender(&frame, sender);
                 }
                 let seq = core.on_frame(now, frame);
                 Some(FrameAnswer { seq, note: core.wait_for_note(now) })

@@ -443,6 +443,9 @@ pub const CAPTURES_AT_ONCE: usize = 2;
 pub const CAPTURE_ORDERS_MAX: usize = 64;
 /// Time for which the state and the profile of an order that has ended are kept.
 pub const CAPTURE_KEPT_FOR: Duration = Duration::from_secs(600);
+/// Time from one response with a chunk of a profile to the next with the same one. Aggregators wait
+/// longer before they ask again.
+pub const CAPTURE_CHUNK_PAUSE: Duration = Duration::from_secs(1);
 /// How far ahead an order's instant may be. Aggregators choose a few seconds; beyond, a clock is
 /// wrong, and the one order that may wait would keep others out.
 pub const CAPTURE_EARLY_MAX: Duration = Duration::from_secs(60);

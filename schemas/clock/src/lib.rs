@@ -9,7 +9,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use nix::time::{ClockId, clock_gettime};
+use plimsoll_schemas::time::{BootMillis, Mono, Now, Wall, nanos};
 
 /// A process's pair of clocks.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,12 @@ impl Clock {
         let wall = Wall(nanos(wall).saturating_add_signed(self.ahead_ns));
         Now { mono: Mono(nanos(self.origin.elapsed())), wall }
     }
+}
+
+/// Time since the machine started. Zero where the kernel does not state it, which Linux does.
+pub fn since_boot() -> BootMillis {
+    let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default();
+    BootMillis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Measures one span of work.

@@ -23,7 +23,7 @@ pub(super) fn describe(
         Evidence::Latency(latency) => of_latency(&mut text, key, state, latency),
         Evidence::Burn(burn) => of_burn(&mut text, key, burn),
         Evidence::Straggler(straggler) => {
-            let function = profile.and_then(ProfileEvidence::function);
+            let function = profile.and_then(|of| of.function_of(straggler));
             text.push_str(&straggler.sentence(key.scope.node(), state, function));
             Ok(())
         }

@@ -89,6 +89,8 @@ pub enum AlertEndReason {
     /// Every job that brought its samples has ended in good order or left with its node, and the
     /// window has passed.
     JobEnded,
+    /// The node is up, and none of its peers has made a step for ten minutes.
+    NoSteps,
 }
 
 impl AlertEndReason {
@@ -100,6 +102,7 @@ impl AlertEndReason {
             Self::NodeForgotten => "node_forgotten",
             Self::NodeLeft => "node_left",
             Self::JobEnded => "job_ended",
+            Self::NoSteps => "no_steps",
         }
     }
 
@@ -111,6 +114,7 @@ impl AlertEndReason {
             Self::NodeForgotten => "its node was silent for too long",
             Self::NodeLeft => "its node left normally",
             Self::JobEnded => "its job ended normally",
+            Self::NoSteps => "no step for ten minutes",
         }
     }
 }
@@ -228,7 +232,8 @@ mod tests {
         assert_eq!(end(&notification).as_deref(), Some("resolved"));
         notification.ended = Some(AlertEndReason::JobEnded);
         assert_eq!(end(&notification).as_deref(), Some("ended: its job ended normally"));
-        for why in [AlertEndReason::RuleRemoved, AlertEndReason::NodeForgotten] {
+        use AlertEndReason::{NoSteps, NodeForgotten, RuleRemoved};
+        for why in [RuleRemoved, NodeForgotten, NoSteps] {
             assert_eq!(serde_json::json!(why), why.as_str());
         }
     }

@@ -97,8 +97,9 @@ pub mod wire {
     /// Bytes of a captured profile, as compressed pprof; one of a minute of a training job takes
     /// less than a tenth.
     pub const CAPTURE_PROFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// Bytes of it in one response.
-    pub const CAPTURE_CHUNK_BYTES_MAX: usize = 256 * 1024;
+    /// Bytes of it in one response: a quarter of a second on a link of 1 Mbit/s, so that samples
+    /// do not wait behind it.
+    pub const CAPTURE_CHUNK_BYTES_MAX: usize = 32 * 1024;
     /// Bytes of a response: a chunk and some facts; less than a message.
     pub const CAPTURE_RESPONSE_BYTES_MAX: usize = CAPTURE_CHUNK_BYTES_MAX + 16 * 1024;
     /// Bytes of a line between a node and the profiler; facts take the most.

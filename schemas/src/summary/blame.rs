@@ -86,7 +86,8 @@ pub enum CohortState {
 pub struct RefusedRow {
     /// The rule.
     pub rule: RuleName,
-    /// `unlabelled`, `full`, `shared_peer`, `late` or `ahead`.
+    /// `unlabelled`, `full`, `shared_peer`, `late` or `ahead`; or `evicted`, of cohorts that have
+    /// made room.
     pub reason: String,
     /// Samples that name no peer; of other reasons peers' reports of one message.
     pub reports: u64,

@@ -1,18 +1,21 @@
 //! Files of profiles: which form a name asks for, and how each is written and read.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use plimsoll_profile::limits::ENCODED_BYTES_MAX;
 use plimsoll_profile::{Profile, ThreadState, flame, folded, pprof, svg};
+use tempfile::NamedTempFile;
 
-/// A file that is open to be written, in the form that its name asks for.
+/// A file to be written, in the form that its name asks for. It appears once it is whole.
 pub(super) struct OutputFile {
     path: PathBuf,
     form: Form,
-    file: File,
+    /// Beside it.
+    file: NamedTempFile,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +45,23 @@ impl Form {
 }
 
 impl OutputFile {
-    /// Creates the file.
+    /// Prepares the file; one that is there stays until it is replaced.
     ///
     /// # Errors
-    /// When its name has no known ending, or it cannot be created.
+    /// When its name has no known ending, or no file can be created there.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let form = Form::of(path)?;
-        let file = File::create(path).with_context(|| format!("--output {}", path.display()))?;
+        let context = || format!("--output {}", path.display());
+        if path.is_dir() {
+            bail!("{}: it is a directory", context());
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // The umask applies, as to any file.
+        let file = tempfile::Builder::new()
+            .prefix(".plimsoll-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(parent.unwrap_or(Path::new(".")))
+            .with_context(context)?;
         Ok(Self { path: path.to_owned(), form, file })
     }
 
@@ -86,7 +99,8 @@ impl OutputFile {
 
     fn write(mut self, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_all(bytes);
-        written.with_context(|| format!("--output {}", self.path.display()))
+        let written = written.and_then(|()| Ok(self.file.persist(&self.path)?));
+        written.map(drop).with_context(|| format!("--output {}", self.path.display()))
     }
 }
 
@@ -128,5 +142,25 @@ mod tests {
                 assert!(error.to_string().contains("end it with .svg, .json, .folded or .pb.gz"));
             }
         }
+    }
+
+    #[test]
+    fn a_file_appears_once_it_is_whole_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flame.svg");
+        let names = || std::fs::read_dir(folder.path()).unwrap().count();
+
+        // What a capture that fails leaves: nothing, or what was there.
+        drop(OutputFile::create(&path).unwrap());
+        assert_eq!(names(), 0);
+        std::fs::write(&path, "before").unwrap();
+        let output = OutputFile::create(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+        output.write(b"whole").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(names(), 1);
+
+        let missing = folder.path().join("none").join("flame.svg");
+        assert!(OutputFile::create(&missing).is_err(), "before a capture is made");
     }
 }

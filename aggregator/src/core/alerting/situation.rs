@@ -1,6 +1,8 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
-use plimsoll_schemas::alert::{AlertContext, AlertEndReason, AlertKey, Evidence, Notification};
+use plimsoll_schemas::alert::{
+    AlertContext, AlertEndReason, AlertKey, Evidence, Notification, Scope,
+};
 use plimsoll_schemas::metric::{AggregatorMetric, Metric};
 use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity, Threshold};
 use plimsoll_schemas::time::Wall;
@@ -59,13 +61,23 @@ impl<'a> Situation<'a> {
             {
                 return Some(AlertEndReason::JobEnded);
             }
-            Some(Rule::Straggler(_)) if self.blame.has_ended(key) => {
+            Some(Rule::Straggler(_)) if self.have_ranks_ended(key) => {
                 return Some(AlertEndReason::JobEnded);
+            }
+            Some(Rule::Straggler(_)) if self.blame.has_no_steps(key) => {
+                return Some(AlertEndReason::NoSteps);
             }
             Some(Rule::Threshold(_) | Rule::Straggler(_)) | None => None,
         };
         let within = self.evaluator.absence.sources_within(&key.operation);
         self.inputs.fleet.reason_of_end(now, &key.scope, within, budget)
+    }
+
+    /// Whether the ranks of an alert's node have ended in order, and none has reported later.
+    fn have_ranks_ended(&self, key: &AlertKey) -> bool {
+        let Scope::Node(node) = &key.scope else { return false };
+        let newest = self.inputs.fleet.newest_of_node(node, &key.operation);
+        self.blame.ended_at(key).is_some_and(|ended| newest.is_none_or(|at| at <= ended))
     }
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last

@@ -6,7 +6,8 @@
 //! learns anew, and an alert that fires stays as it is until there is evidence.
 //!
 //! Interface: [`Blame::on_merged`] takes samples, [`Blame::evaluate`] judges once a second,
-//! [`Blame::evidence`], [`Blame::pair`] and [`Blame::has_ended`] are about one alert,
+//! [`Blame::evidence`], [`Blame::pair`], [`Blame::on_ended`], [`Blame::ended_at`] and
+//! [`Blame::has_no_steps`] are about one alert,
 //! [`Blame::rows`] and [`Blame::refused`] are for pages, [`Blame::on_rules`] takes other rules.
 //!
 //! DESIGN A180, A181, A182.
@@ -21,9 +22,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use plimsoll_blame::limits::{FORGOTTEN_INTERVALS, PEERS_MIN};
 use plimsoll_blame::{Hypotheses, Interval};
 use plimsoll_schemas::alert::{AlertKey, Scope, StragglerEvidence};
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{CohortRow, RefusedRow};
 use plimsoll_schemas::time::Wall;
@@ -33,10 +35,12 @@ pub use self::reach::reach;
 pub use self::peers::{BlamedPair, BlamedPeer};
 use self::peers::{PeerGroup, Refused};
 use self::rule::{CohortKey, JudgedRule};
-use self::steps::{MessageSteps, PeerKey, PeerSteps};
+use self::steps::{MessageSteps, PeerKey, PeerSteps, StepOperations};
 use super::fleet::MergedSnapshot;
 use super::rules::{AlertFinding, Finding, Hysteresis};
-use crate::limits::blame::{CLOCK_BACK_INTERVALS, COHORT_PEERS_MAX, COHORTS_MAX, INTERVAL_NS};
+use crate::limits::blame::{
+    CLOCK_BACK_INTERVALS, COHORT_PEERS_MAX, COHORTS_MAX, COHORTS_OF_NODE_MAX, INTERVAL_NS,
+};
 
 /// A name has its own hysteresis: it lasts until it is shown to be over.
 const AT_ONCE: Hysteresis = Hysteresis { fire_after: 1, clear_after: 1 };
@@ -44,10 +48,13 @@ const AT_ONCE: Hysteresis = Hysteresis { fire_after: 1, clear_after: 1 };
 #[derive(Debug)]
 pub struct Blame {
     rules: Arc<Vec<JudgedRule>>,
-    /// Operations that have phases with a class.
-    operations: BTreeSet<Operation>,
+    operations: StepOperations,
     cohorts: BTreeMap<CohortKey, PeerGroup>,
     refused: BTreeMap<(RuleName, Refused), u64>,
+    /// When the jobs of alerts' nodes have last ended in order.
+    ended: BTreeMap<AlertKey, Wall>,
+    /// Alerts none of whose peers reports although their node is up, and since when.
+    without_steps: BTreeMap<AlertKey, Interval>,
     evaluated_at: Interval,
 }
 
@@ -58,13 +65,23 @@ struct Origin<'m> {
     taken: Wall,
 }
 
+/// The peer of an alert's node that is slower than its others, in whichever cohort.
+struct SlowestPeer<'b> {
+    rule: &'b JudgedRule,
+    cohort: &'b CohortKey,
+    peers: &'b PeerGroup,
+    evidence: StragglerEvidence,
+}
+
 impl Blame {
     pub fn new(rules: &Rules) -> Self {
         Self {
             rules: Arc::new(rules.stragglers.iter().filter_map(JudgedRule::new).collect()),
-            operations: BTreeSet::new(),
+            operations: StepOperations::default(),
             cohorts: BTreeMap::new(),
             refused: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            without_steps: BTreeMap::new(),
             evaluated_at: Interval::default(),
         }
     }
@@ -80,14 +97,18 @@ impl Blame {
         let refused = former.refused.into_iter().filter(|((rule, _), _)| stays(rule)).collect();
         (self.cohorts, self.refused) = (cohorts, refused);
         (self.operations, self.evaluated_at) = (former.operations, former.evaluated_at);
+        (self.ended, self.without_steps) = (former.ended, former.without_steps);
     }
 
     /// Takes the steps of a message that was merged, once.
     pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot) {
         let (rules, mut known) = (Arc::clone(&self.rules), std::mem::take(&mut self.operations));
-        for samples in merged.samples.iter().filter(|_| !rules.is_empty()) {
-            steps::note_operations(&mut known, samples);
-            for rule in rules.iter().filter(|_| !known.is_empty()) {
+        for samples in &merged.samples {
+            for rule in rules.iter() {
+                let without_room = known.note(interval(now), rule, samples);
+                self.count(rule, Refused::Full, without_room);
+            }
+            for rule in rules.iter() {
                 let steps = MessageSteps::new(rule, &known, samples);
                 let from = Origin { node: &merged.node, taken: samples.taken };
                 self.on_steps(now, rule, from, &steps);
@@ -97,7 +118,23 @@ impl Blame {
 
         for operation in &merged.ended {
             let of_operation = self.cohorts.iter_mut().filter(|(of, _)| of.operation == *operation);
-            of_operation.for_each(|(_, peers)| peers.end(&merged.node));
+            of_operation.for_each(|(_, peers)| peers.end(interval(merged.taken), &merged.node));
+        }
+    }
+
+    /// Notes which jobs of alerts' nodes have ended in order. Unlike steps this is also taken of
+    /// the past that is read after a start.
+    pub fn on_ended(&mut self, merged: &MergedSnapshot, is_active: impl Fn(&AlertKey) -> bool) {
+        for operation in &merged.ended {
+            for rule in self.rules.iter().filter(|rule| rule.watches(operation)) {
+                let scope = Scope::Node(merged.node.clone());
+                let (rule, operation) = (rule.name().clone(), operation.clone());
+                let key = AlertKey { rule, scope, operation };
+                if is_active(&key) {
+                    let at = self.ended.entry(key).or_default();
+                    *at = merged.taken.max(*at);
+                }
+            }
         }
     }
 
@@ -126,13 +163,46 @@ impl Blame {
     ) -> Result<(), Refused> {
         let (name, operation) = (rule.name().clone(), peer.operation.clone());
         let key = CohortKey { rule: name, operation, labels: peer.cohort(rule) };
-        if !self.cohorts.contains_key(&key) && self.cohorts.len() == COHORTS_MAX {
+        if !self.make_room(interval(now), from.node, &key) {
             return Err(Refused::Full);
         }
         let has_room = self.cohorts.values().map(PeerGroup::len).sum::<usize>() < COHORT_PEERS_MAX;
         let cohort = self.cohorts.entry(key);
         let cohort = cohort.or_insert_with(|| PeerGroup::new(rule, interval(now)));
+        cohort.seen(interval(now));
         cohort.add(interval(from.taken), from.node, peer.peer, steps, has_room)
+    }
+
+    /// Whether there is room for peers of a node in a cohort. One that is over, or that cannot be
+    /// judged, makes room.
+    fn make_room(&mut self, now: Interval, node: &NodeName, key: &CohortKey) -> bool {
+        let known = self.cohorts.get(key);
+        if known.is_some_and(|peers| peers.has_peer_of(node)) {
+            return true;
+        }
+        let of_node = self.cohorts.values().filter(|peers| peers.has_peer_of(node)).count();
+        let is_node_full = of_node >= COHORTS_OF_NODE_MAX;
+        if !is_node_full && (known.is_some() || self.cohorts.len() < COHORTS_MAX) {
+            return true;
+        }
+
+        // Of cohorts that cannot be judged a node gives way to one that brings fewer.
+        let few = self.cohorts.values().filter(|peers| peers.len() < PEERS_MIN);
+        let mut shares: BTreeMap<&NodeName, usize> = BTreeMap::new();
+        few.flat_map(PeerGroup::nodes).for_each(|node| *shares.entry(node).or_default() += 1);
+        let share = |node: &NodeName| shares.get(node).copied().unwrap_or_default();
+        let is_more = |peers: &PeerGroup| peers.nodes().all(|of| share(of) > share(node) + 1);
+        let may_go = |peers: &PeerGroup| match is_node_full {
+            // A node that has all that it may have takes none of others.
+            true => peers.may_be_evicted(now) && peers.has_peer_of(node),
+            false => peers.may_be_evicted(now) || (peers.len() < PEERS_MIN && is_more(peers)),
+        };
+        let oldest = self.cohorts.iter().filter(|(_, peers)| may_go(peers));
+        let oldest = oldest.min_by_key(|(_, peers)| peers.newest()).map(|(key, _)| key.clone());
+        let Some(oldest) = oldest else { return false };
+        self.cohorts.remove(&oldest);
+        *self.refused.entry((oldest.rule, Refused::Evicted)).or_default() += 1;
+        true
     }
 
     fn count(&mut self, rule: &JudgedRule, why: Refused, n: u64) {
@@ -142,14 +212,22 @@ impl Blame {
         }
     }
 
-    /// Judges every cohort; `active` are the alerts that are not inactive.
-    pub fn evaluate(&mut self, now: Wall, active: &[AlertKey]) -> Vec<AlertFinding> {
+    /// Judges every cohort; `active` are the alerts that are not inactive, `is_up` whether a node
+    /// reports.
+    pub fn evaluate(
+        &mut self,
+        now: Wall,
+        active: &[AlertKey],
+        is_up: impl Fn(&NodeName) -> bool,
+    ) -> Vec<AlertFinding> {
         let now = interval(now);
         // Everything that comes would be taken for late until the clock is where it was.
         if now.0 + CLOCK_BACK_INTERVALS < self.evaluated_at.0 {
             self.cohorts.clear();
+            self.without_steps.clear();
         }
         self.evaluated_at = now;
+        self.operations.expire(now);
 
         let hypotheses = Hypotheses(self.cohorts.values().map(PeerGroup::len).sum());
         self.cohorts.values_mut().for_each(|peers| peers.evaluate(now, hypotheses));
@@ -165,7 +243,17 @@ impl Blame {
         let is_own = |key: &&AlertKey| self.rules.iter().any(|rule| *rule.name() == key.rule);
         let keys: BTreeSet<AlertKey> = named.chain(active.iter().filter(is_own).cloned()).collect();
         let found = |key| AlertFinding { finding: self.finding(&key), key, hysteresis: AT_ONCE };
-        keys.into_iter().map(found).collect()
+        let found: Vec<AlertFinding> = keys.into_iter().map(found).collect();
+
+        let former = std::mem::take(&mut self.without_steps);
+        let is_silent = |of: &&AlertFinding| {
+            of.finding == Finding::NoData && node_of(&of.key).is_some_and(&is_up)
+        };
+        let since = |key: &AlertKey| former.get(key).copied().unwrap_or(now);
+        let silent = found.iter().filter(is_silent).map(|of| (of.key.clone(), since(&of.key)));
+        self.without_steps = silent.collect();
+        self.ended.retain(|key, _| found.binary_search_by(|of| of.key.cmp(key)).is_ok());
+        found
     }
 
     /// Of several cohorts with peers of a node a name counts, and otherwise the one that knows
@@ -183,25 +271,35 @@ impl Blame {
 
     /// Evidence against the slowest peer of an alert's node; `None` if none is named.
     pub fn evidence(&self, key: &AlertKey) -> Option<StragglerEvidence> {
-        let rule = self.rules.iter().find(|rule| *rule.name() == key.rule)?;
-        let node = node_of(key)?;
-        let found = self.of_alert(key).filter_map(|(of, peers)| peers.evidence(rule, of, node));
-        found.max_by(|one, other| one.excess_ratio.total_cmp(&other.excess_ratio))
+        Some(self.slowest(key)?.evidence)
     }
 
-    /// The slowest peer of an alert's node, and a healthy one; `None` if none is named.
+    /// The peer that [`Self::evidence`] is about, and a healthy one; `None` if none is named.
     pub fn pair(&self, key: &AlertKey) -> Option<BlamedPair> {
-        let rule = self.rules.iter().find(|rule| *rule.name() == key.rule)?;
-        let node = node_of(key)?;
-        self.of_alert(key).find_map(|(of, peers)| peers.pair(rule, of, node))
+        let SlowestPeer { rule, cohort, peers, .. } = self.slowest(key)?;
+        peers.pair(rule, cohort, node_of(key)?)
     }
 
-    /// Whether all jobs of an alert's node have ended in order.
-    pub fn has_ended(&self, key: &AlertKey) -> bool {
-        let Some(node) = node_of(key) else { return false };
-        let of_node = self.of_alert(key).filter_map(|(_, peers)| peers.have_ended(node));
-        let ended: Vec<bool> = of_node.collect();
-        !ended.is_empty() && !ended.contains(&false)
+    /// When the jobs of an alert's node have last ended in order. Those that report later run.
+    pub fn ended_at(&self, key: &AlertKey) -> Option<Wall> {
+        self.ended.get(key).copied()
+    }
+
+    /// Whether no peer of an alert's node has made a step for so long, while the node was up, that
+    /// all of them are forgotten.
+    pub fn has_no_steps(&self, key: &AlertKey) -> bool {
+        let since = self.without_steps.get(key);
+        since.is_some_and(|since| self.evaluated_at.0 - since.0 >= FORGOTTEN_INTERVALS)
+    }
+
+    fn slowest(&self, key: &AlertKey) -> Option<SlowestPeer<'_>> {
+        let rule = self.rules.iter().find(|rule| *rule.name() == key.rule)?;
+        let node = node_of(key)?;
+        let found = self.of_alert(key).filter_map(|(cohort, peers)| {
+            let evidence = peers.evidence(rule, cohort, node)?;
+            Some(SlowestPeer { rule, cohort, peers, evidence })
+        });
+        found.max_by(|a, b| a.evidence.excess_ratio.total_cmp(&b.evidence.excess_ratio))
     }
 
     fn of_alert(&self, key: &AlertKey) -> impl Iterator<Item = (&CohortKey, &PeerGroup)> {

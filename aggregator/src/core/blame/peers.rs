@@ -46,8 +46,8 @@ struct PeerState {
     measured: [bool; CLASSES_MAX],
     /// Whether it was named since this process has known it.
     was_named: bool,
-    /// Whether its job has ended in order.
-    has_ended: bool,
+    /// When its job has last ended in order.
+    ended: Option<Interval>,
 }
 
 /// Why what a peer reports is not judged.
@@ -55,8 +55,10 @@ struct PeerState {
 pub(super) enum Refused {
     /// The sample names no peer.
     Unlabelled,
-    /// There are too many peers or cohorts.
+    /// There are too many peers, cohorts or operations.
     Full,
+    /// A cohort has made room for another one.
+    Evicted,
     /// Two nodes report one peer: jobs are mixed.
     Shared,
     /// The interval is closed.
@@ -70,6 +72,7 @@ impl Refused {
         match self {
             Self::Unlabelled => "unlabelled",
             Self::Full => "full",
+            Self::Evicted => "evicted",
             Self::Shared => "shared_peer",
             Self::Late => "late",
             Self::Ahead => "ahead",
@@ -82,6 +85,9 @@ pub(super) struct PeerGroup {
     cohort: Cohort,
     peers: BTreeMap<PeerName, PeerState>,
     peers_seen: u64,
+    /// Its first and its newest report, by the aggregator's clock.
+    first: Interval,
+    newest: Interval,
     /// Those that report.
     reporting: usize,
     is_shared: bool,
@@ -97,6 +103,8 @@ impl PeerGroup {
             cohort: Cohort::new(rule.setup, 1.0, now),
             peers: BTreeMap::new(),
             peers_seen: 0,
+            first: now,
+            newest: now,
             reporting: 0,
             is_shared: false,
             learned_at: None,
@@ -106,6 +114,31 @@ impl PeerGroup {
 
     pub(super) fn len(&self) -> usize {
         self.peers.len()
+    }
+
+    pub(super) fn newest(&self) -> Interval {
+        self.newest
+    }
+
+    /// The nodes of its peers; one is listed for each of its peers.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.peers.keys().map(|name| &name.node)
+    }
+
+    pub(super) fn has_peer_of(&self, node: &NodeName) -> bool {
+        self.of_node(node).next().is_some()
+    }
+
+    /// Whether another cohort may take its place: it is over, or it has had the time in which a
+    /// job starts its ranks and still cannot be judged.
+    pub(super) fn may_be_evicted(&self, now: Interval) -> bool {
+        let is_within = |at: Interval| now.0.saturating_sub(at.0) <= SHARED_INTERVALS;
+        !is_within(self.newest) || (self.peers.len() < PEERS_MIN && !is_within(self.first))
+    }
+
+    /// Something is reported of it.
+    pub(super) fn seen(&mut self, now: Interval) {
+        self.newest = now.max(self.newest);
     }
 
     /// Takes what a node's message reports of a peer; `has_room` is whether it may be a new one.
@@ -130,10 +163,9 @@ impl PeerGroup {
             seen: at,
             measured: [false; CLASSES_MAX],
             was_named: false,
-            has_ended: false,
+            ended: None,
         });
         state.seen = state.seen.max(at);
-        state.has_ended = false;
         state.measured.iter_mut().zip(steps.measured).for_each(|(is, also)| *is |= also);
 
         if self.is_shared {
@@ -148,9 +180,9 @@ impl PeerGroup {
     }
 
     /// All clients of a node's peers have ended in order.
-    pub(super) fn end(&mut self, node: &NodeName) {
+    pub(super) fn end(&mut self, at: Interval, node: &NodeName) {
         let of_node = self.peers.iter_mut().filter(|(name, _)| name.node == *node);
-        of_node.for_each(|(_, state)| state.has_ended = true);
+        of_node.for_each(|(_, state)| state.ended = state.ended.max(Some(at)));
     }
 
     /// Judges what was reported before `now`.
@@ -212,12 +244,6 @@ impl PeerGroup {
         // A name that has ended was shown to be over. One of before a restart is found anew.
         let is_over = active().any(|state| state.was_named) || judged >= CLEARED_INTERVALS;
         Some(if is_over { Finding::Clear } else { Finding::Insufficient })
-    }
-
-    /// Whether all peers of a node have ended in order; `None` if there are none.
-    pub(super) fn have_ended(&self, node: &NodeName) -> Option<bool> {
-        self.of_node(node).next()?;
-        Some(self.of_node(node).all(|state| state.has_ended))
     }
 
     /// The slowest peer of a node that is named, and the healthy one at the median.
@@ -310,6 +336,8 @@ impl PeerGroup {
 impl PeerState {
     /// Whether it reports, and its job goes on.
     fn is_active(&self, now: Interval) -> bool {
-        !self.has_ended && now.0.saturating_sub(self.seen.0) <= SHARED_INTERVALS
+        // What was sent before the end may come after it.
+        let has_ended = self.ended.is_some_and(|at| at >= self.seen);
+        !has_ended && now.0.saturating_sub(self.seen.0) <= SHARED_INTERVALS
     }
 }

@@ -1,9 +1,10 @@
 //! Steps of one message as a rule reads them: of each peer how many steps it made, and the time of
 //! each class that they took.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use plimsoll_blame::{Class, StepTimes};
+use plimsoll_blame::limits::FORGOTTEN_INTERVALS;
+use plimsoll_blame::{Class, Interval, StepTimes};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::limits::rules::{CLASSES_MAX, COHORT_LABELS_MAX};
 use plimsoll_schemas::run::RUN_LABEL;
@@ -39,33 +40,79 @@ pub(super) struct MessageSteps<'m> {
     pub(super) unlabelled: u64,
 }
 
-/// Adds the operations that have phases in a message, as far as there is room for them.
-pub(super) fn note_operations(known: &mut BTreeSet<Operation>, samples: &MergedSamples) {
-    for (series, _) in &samples.latency.histograms {
-        let Some(step) = step_of_phase(series) else { continue };
-        if known.contains(step) || known.len() == STEP_OPERATIONS_MAX {
-            continue;
+/// Operations that have phases of a class that a rule reads, each with its newest report.
+#[derive(Debug, Default)]
+pub(super) struct StepOperations(BTreeMap<Operation, Interval>);
+
+impl StepOperations {
+    /// Adds those that a rule reads in a message; returns how many phases found no room.
+    pub(super) fn note(
+        &mut self,
+        now: Interval,
+        rule: &JudgedRule,
+        samples: &MergedSamples,
+    ) -> u64 {
+        let mut without_room = 0;
+        for (series, _) in &samples.latency.histograms {
+            let Some(Phase { step, class }) = phase(series) else { continue };
+            if rule.class(class).is_none() {
+                continue;
+            }
+            if let Some(seen) = self.0.get_mut(step) {
+                *seen = now.max(*seen);
+                continue;
+            }
+            let Ok(step) = Operation::new(step) else { continue };
+            if !rule.watches(&step) {
+                continue;
+            }
+            if self.0.len() == STEP_OPERATIONS_MAX {
+                without_room += 1;
+                continue;
+            }
+            self.0.insert(step, now);
         }
-        known.extend(Operation::new(step));
+        without_room
+    }
+
+    /// Drops those without a report for so long that their peers are forgotten too.
+    pub(super) fn expire(&mut self, now: Interval) {
+        // What a clock that was set back has noted is noted again with the next report.
+        self.0.retain(|_, seen| *seen <= now && now.0 - seen.0 <= FORGOTTEN_INTERVALS);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, step: &str) -> Option<&Operation> {
+        self.0.get_key_value(step).map(|(operation, _)| operation)
     }
 }
 
-/// The operation whose step this is a phase of: DESIGN N85.
-fn step_of_phase(series: &Series) -> Option<&str> {
-    series.labels.get(CLASS_LABEL)?;
-    series.operation.as_str().rsplit_once('.').map(|(step, _)| step)
+/// A part of a step.
+struct Phase<'m> {
+    step: &'m str,
+    class: &'m str,
+}
+
+/// The step that a series is a phase of: DESIGN N85.
+fn phase(series: &Series) -> Option<Phase<'_>> {
+    let class = series.labels.get(CLASS_LABEL)?;
+    series.operation.as_str().rsplit_once('.').map(|(step, _)| Phase { step, class })
 }
 
 impl<'m> MessageSteps<'m> {
     pub(super) fn new(
         rule: &'m JudgedRule,
-        known: &'m BTreeSet<Operation>,
+        known: &'m StepOperations,
         samples: &'m MergedSamples,
     ) -> Self {
         let mut steps = Self { peers: BTreeMap::new(), unlabelled: 0 };
 
         for (series, packed) in &samples.latency.histograms {
-            let step = step_of_phase(series).unwrap_or(series.operation.as_str());
+            let step = phase(series).map_or(series.operation.as_str(), |phase| phase.step);
             let Some(operation) = known.get(step).filter(|of| rule.watches(of)) else { continue };
             let class = series.labels.get(CLASS_LABEL);
             let place = class.map(|class| rule.class(class));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Labels, Series};
+use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::rule::Straggler;
 use plimsoll_schemas::rule::file::shipped;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::fleet::MergedSamples;
-use crate::limits::blame::{PEERS_OF_NODE_MAX, STEP_OPERATIONS_MAX};
+use crate::limits::blame::{COHORTS_OF_NODE_MAX, PEERS_OF_NODE_MAX, STEP_OPERATIONS_MAX};
 
 const START: u64 = 1_700_000_000;
 const STEPS: usize = 4;
@@ -140,7 +140,7 @@ impl World {
             sent.iter().for_each(|snapshot| self.blame.on_merged(now, snapshot));
             self.second += 1;
             let active: Vec<AlertKey> = self.found.iter().map(|of| of.key.clone()).collect();
-            self.found = self.blame.evaluate(self.now(), &active);
+            self.found = self.blame.evaluate(self.now(), &active, |_| true);
         }
     }
 
@@ -217,6 +217,24 @@ fn several_stragglers_of_one_node_share_an_alert() {
 }
 
 #[test]
+fn the_pair_is_of_the_cohort_that_the_evidence_is_of() {
+    let (mut world, mut one, mut other) = (World::shipped(), job(8, 14), job(8, 15));
+    for (job, run) in [(&mut one, "v1"), (&mut other, "v2")] {
+        job.ranks.iter_mut().for_each(|rank| rank.labels.push(("run", run.to_owned())));
+    }
+    world.run(&mut [&mut one, &mut other], LEARNING);
+    (one.ranks[4].compute, other.ranks[5].compute) = (1.3, 1.8);
+    world.run(&mut [&mut one, &mut other], NAMING);
+    assert_eq!(world.nodes(), [("c", Finding::Breach)]);
+
+    let key = &world.found[0].key;
+    let (evidence, pair) = (world.blame.evidence(key).unwrap(), world.blame.pair(key).unwrap());
+    assert_eq!((evidence.peer.as_str(), evidence.cohort.get("run")), ("5", Some("v2")));
+    assert_eq!(pair.culprit.labels, Labels::new([("rank", "5"), ("run", "v2")]).unwrap());
+    assert_eq!(pair.peer.labels.get("run"), Some("v2"));
+}
+
+#[test]
 fn two_jobs_without_a_label_between_them_are_not_compared() {
     let (mut world, mut one, mut other) = (World::shipped(), job(8, 5), job(8, 6));
     // The other one's ranks have the same numbers, and wait much more.
@@ -256,14 +274,42 @@ fn silence_is_no_data_and_an_end_in_order_is_known() {
     let key = world.found[0].key.clone();
     world.run(&mut [], 20);
     assert_eq!(world.nodes(), [("c", Finding::NoData)]);
-    assert!(!world.blame.has_ended(&key));
+    assert_eq!(world.blame.ended_at(&key), None);
 
     world.run(&mut [&mut job], 5);
     assert_eq!(world.nodes(), [("c", Finding::Breach)]);
     let ended = vec![Operation::new(STEP).unwrap()];
     let end = MergedSnapshot { ended, ..snapshot("c", world.second, &[]) };
+    world.blame.on_ended(&end, |of| *of == key);
     world.blame.on_merged(world.now(), &end);
-    assert!(world.blame.has_ended(&key));
+    // What was sent before comes after it.
+    let before: Vec<_> = job.second(world.second - 1);
+    before.iter().for_each(|older| world.blame.on_merged(world.now(), older));
+    world.run(&mut [], 1);
+    assert_eq!(
+        (world.nodes(), world.blame.ended_at(&key)),
+        (vec![("c", Finding::NoData)], Some(end.taken))
+    );
+    // A later report revives it.
+    world.run(&mut [&mut job], 2);
+    assert_eq!(world.nodes(), [("c", Finding::Breach)]);
+}
+
+#[test]
+fn ten_minutes_without_a_step_count_while_the_node_is_up() {
+    let (mut world, mut job) = (World::shipped(), job(8, 8));
+    world.run(&mut [&mut job], LEARNING);
+    job.ranks[5].compute = 1.3;
+    world.run(&mut [&mut job], NAMING);
+    let key = world.found[0].key.clone();
+    let forgotten = usize::try_from(FORGOTTEN_INTERVALS).unwrap();
+    world.run(&mut [], forgotten);
+    assert!(!world.blame.has_no_steps(&key));
+    world.blame.evaluate(world.now(), std::slice::from_ref(&key), |_| false);
+    world.run(&mut [], forgotten);
+    assert!(!world.blame.has_no_steps(&key), "it was away");
+    world.run(&mut [], 2);
+    assert!(world.blame.has_no_steps(&key));
 }
 
 #[test]
@@ -308,15 +354,73 @@ fn forged_phases_are_bounded_and_counted() {
         world.blame.on_merged(now, &snapshot("n", 0, &forged));
     }
     assert_eq!(world.blame.operations.len(), STEP_OPERATIONS_MAX);
-    assert_eq!(world.blame.cohorts.len(), COHORTS_MAX);
+    assert_eq!(world.blame.cohorts.len(), COHORTS_OF_NODE_MAX);
     let largest = world.blame.cohorts.values().map(PeerGroup::len).max();
     assert_eq!(largest, Some(PEERS_OF_NODE_MAX));
-    assert!(world.refused("full") > 1_000);
+    // Those of operations, and those of cohorts and peers.
+    assert!(world.refused("full") > 2 * 1_900, "{}", world.refused("full"));
 
     // Ten minutes later all of it is gone.
     world.second = 700;
-    world.blame.evaluate(world.now(), &[]);
+    world.blame.evaluate(world.now(), &[], |_| true);
     assert_eq!((world.blame.cohorts.len(), world.blame.rows()), (0, vec![]));
+    assert_eq!(world.blame.operations.len(), 0);
+}
+
+/// What a node sends in a second of one rank of a cohort that it makes up.
+fn forged(node: &str, second: u64, role: usize) -> MergedSnapshot {
+    let labels = [("class", "compute"), ("rank", "0"), ("role", &format!("made-up-{role}"))];
+    let labels = labels.map(|(key, value)| (key, value.to_owned()));
+    let mut sample = Histogram::default();
+    sample.record(1_000_000);
+    snapshot(node, second, &[(series("s.compute", &labels), sample)])
+}
+
+#[test]
+fn a_job_is_judged_beside_nodes_that_make_up_cohorts() {
+    let (mut world, mut job) = (World::shipped(), job(8, 13));
+    for _ in 0..LEARNING + NAMING {
+        let now = world.now();
+        for (node, role) in (0..12).flat_map(|node| (0..20).map(move |role| (node, role))) {
+            let forged = forged(&format!("bad{node}"), world.second, 100 * node + role);
+            world.blame.on_merged(now, &forged);
+        }
+        // The job starts where all the room is taken.
+        match world.second {
+            0..20 => world.run(&mut [], 1),
+            _ => world.run(&mut [&mut job], 1),
+        }
+    }
+    assert_eq!(world.blame.cohorts.len(), COHORTS_MAX);
+    assert!(world.states().contains(&(CohortState::Judged, 8)), "{:?}", world.states());
+    assert!(world.refused("evicted") > 0);
+}
+
+#[test]
+fn a_node_takes_no_more_than_its_share_of_the_room() {
+    let mut world = World::shipped();
+    for role in 0..100 {
+        world.blame.on_merged(world.now(), &forged("bad", 0, role));
+        world.blame.on_merged(world.now(), &forged("other", 0, role));
+    }
+    let of = |node| {
+        let node = NodeName::new(node).unwrap();
+        world.blame.cohorts.values().filter(|peers| peers.has_peer_of(&node)).count()
+    };
+    assert_eq!((of("bad"), of("other")), (COHORTS_OF_NODE_MAX, COHORTS_OF_NODE_MAX));
+}
+
+#[test]
+fn classes_that_no_rule_reads_take_no_room() {
+    let mut world = World::shipped();
+    let mut sample = Histogram::default();
+    sample.record(1_000_000);
+    for number in 0..2 * STEP_OPERATIONS_MAX {
+        let labels = [("class", "lunch".to_owned()), ("rank", "0".to_owned())];
+        let forged = [(series(&format!("s{number}.lunch"), &labels), sample.clone())];
+        world.blame.on_merged(world.now(), &snapshot("n", 0, &forged));
+    }
+    assert_eq!((world.blame.operations.len(), world.refused("full")), (0, 0));
 }
 
 #[test]
@@ -367,8 +471,9 @@ proptest! {
             shuffled.into_iter().for_each(|of| second.blame.on_merged(now, of));
             first.second += 1;
             second.second += 1;
-            let found = first.blame.evaluate(first.now(), &[]);
-            prop_assert_eq!(found, second.blame.evaluate(second.now(), &[]));
+            let found = first.blame.evaluate(first.now(), &[], |_| true);
+            let of_second = second.blame.evaluate(second.now(), &[], |_| true);
+            prop_assert_eq!(found, of_second);
             prop_assert_eq!(first.blame.rows(), second.blame.rows());
             prop_assert_eq!(first.blame.refused(), second.blame.refused());
         }

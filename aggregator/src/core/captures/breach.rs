@@ -54,19 +54,30 @@ impl CapturePair {
 }
 
 impl Breaches {
-    /// Whether another one is permitted; if so, it is counted.
-    pub(super) fn admit(&mut self, now: Wall, alert: &AlertKey) -> bool {
+    /// Forgets what no longer bounds others.
+    pub(super) fn expire(&mut self, now: Wall) {
         // A clock that was set back must not keep an entry for longer.
         let is_within = |at: Wall, span: Duration| at <= now && now.since(at) < span;
         self.hour.retain(|at| is_within(*at, HOUR));
         self.latest.retain(|_, at| is_within(*at, BREACH_PAUSE));
-
-        let key = (alert.rule.clone(), alert.scope.node().to_owned());
-        if self.hour.len() >= BREACHES_AN_HOUR_MAX || self.latest.contains_key(&key) {
-            return false;
-        }
-        self.hour.push_back(now);
-        self.latest.insert(key, now);
-        true
     }
+
+    /// Whether the hour has all that it may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.hour.len() >= BREACHES_AN_HOUR_MAX
+    }
+
+    /// Whether this rule and node have had one within the pause.
+    pub(super) fn is_paused(&self, alert: &AlertKey) -> bool {
+        self.latest.contains_key(&rule_and_node(alert))
+    }
+
+    pub(super) fn count(&mut self, now: Wall, alert: &AlertKey) {
+        self.hour.push_back(now);
+        self.latest.insert(rule_and_node(alert), now);
+    }
+}
+
+fn rule_and_node(alert: &AlertKey) -> (RuleName, String) {
+    (alert.rule.clone(), alert.scope.node().to_owned())
 }

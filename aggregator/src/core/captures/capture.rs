@@ -10,7 +10,7 @@ use std::time::Duration;
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::{ProfileFacts, ProfileRow, ProfileState};
-use plimsoll_schemas::time::{Mono, Now, Wall, seconds};
+use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureId, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
     ProcessSelector,
@@ -18,7 +18,9 @@ use plimsoll_schemas::wire::capture::{
 
 use super::effect::{CaptureEffect, RequestError};
 use super::ledger::{CaptureEnd, CaptureOutcome};
-use crate::limits::captures::{BREACH_PAUSE, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER};
+use crate::limits::captures::{
+    ALERTS_APART, BREACH_PAUSE, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER,
+};
 
 /// What to change if a node never responds.
 const UNANSWERED: &str = "the node is away, has not set captures.enabled, or the broker denies \
@@ -54,7 +56,8 @@ enum Progress {
 pub(super) fn id(mesh: &MeshName, node: &NodeName, order: &CaptureOrder) -> CaptureId {
     let ProcessSelector { pid, operation, labels } = &order.process;
     let figures = [pid.unwrap_or_default(), order.seconds, order.hz].map(u32::to_be_bytes);
-    let start = order.start_at.0.to_be_bytes();
+    let apart = if order.rule.is_some() { nanos(ALERTS_APART) } else { 1 };
+    let start = (order.start_at.0 / apart).to_be_bytes();
     let rule = order.rule.as_ref().map_or("", |rule| rule.as_str());
     let operation = operation.as_ref().map_or("", |operation| operation.as_str());
 

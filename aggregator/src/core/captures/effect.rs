@@ -30,6 +30,7 @@ pub struct ComparedPair {
     pub alert: AlertKey,
     pub culprit: CaptureId,
     pub peer: CaptureId,
+    pub culprit_labels: Labels,
     pub peer_target: CaptureTarget,
 }
 

@@ -7,7 +7,7 @@
 //! effects. Ids are derived from what is ordered, so that two aggregators that find one breach
 //! order one capture. Orders are in memory alone; a restart gives those up that run.
 //!
-//! Interface: [`Captures::order`] for clients, [`Captures::on_breach`] for alerts,
+//! Interface: [`Captures::order`] for clients, [`Captures::on_fired`] for alerts,
 //! [`Captures::next_effect`] for the driver, which reports by [`Captures::on_response`] and
 //! [`Captures::on_stored`].
 //!
@@ -23,6 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
@@ -36,7 +37,8 @@ use self::capture::Capture;
 pub use self::effect::{CaptureEffect, CaptureTarget, ComparedPair, RequestError};
 pub use self::ledger::{CaptureEnd, CaptureLedger, CaptureOutcome};
 use crate::limits::captures::{
-    ENDED_MAX, HZ_DEFAULT, RUNNING_MAX, SECONDS_DEFAULT, START_AHEAD, START_GRID, START_WITHIN,
+    ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_AHEAD,
+    START_WITHIN,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -115,13 +117,41 @@ impl Captures {
         Ok(self.add(now, id, node, order, None).row())
     }
 
-    /// An alert about one node fires: that node and its peer are captured at one instant, unless
-    /// enough was for this rule, this node, or in this hour.
-    pub fn on_breach(&mut self, now: Now, mesh: &MeshName, pair: CapturePair) {
-        if self.check_room(2).is_err() || !self.breaches.admit(now.wall, &pair.alert) {
-            return;
+    /// Alerts about one node fire: each such node and its peer are captured at one instant, unless
+    /// enough was for this rule, this node, or in this hour. `pair_of` finds the peer. That is
+    /// costly, so it is called for the few alerts alone that may order.
+    pub fn on_fired(
+        &mut self,
+        now: Now,
+        mesh: &MeshName,
+        alerts: Vec<AlertKey>,
+        mut pair_of: impl FnMut(&Self, AlertKey) -> Option<CapturePair>,
+    ) {
+        self.breaches.expire(now.wall);
+        let mut sought = 0;
+        for alert in alerts {
+            if sought == PAIRS_SOUGHT_MAX || self.breaches.is_full() || self.check_room(2).is_err()
+            {
+                return;
+            }
+            if self.breaches.is_paused(&alert) {
+                continue;
+            }
+            sought += 1;
+            if let Some(pair) = pair_of(self, alert) {
+                self.breaches.count(now.wall, &pair.alert);
+                self.order_pair(now, mesh, pair);
+            }
         }
-        let start_at = next_instant(now.wall, START_GRID);
+    }
+
+    /// Whether a node has started a capture for this rule so recently that it refuses another one.
+    pub fn is_spent(&self, now: Wall, rule: &RuleName, node: &NodeName) -> bool {
+        self.captures.values().any(|of| of.is_spent(now, rule, node))
+    }
+
+    fn order_pair(&mut self, now: Now, mesh: &MeshName, pair: CapturePair) {
+        let start_at = next_instant(now.wall, SECOND);
         let [of_culprit, of_peer] =
             [&pair.culprit, &pair.peer].map(|target| pair.order(target, start_at));
         let culprit = capture::id(mesh, &pair.culprit.node, &of_culprit);
@@ -129,13 +159,13 @@ impl Captures {
 
         self.add(now, culprit, pair.culprit.node, of_culprit, Some(peer));
         self.add(now, peer, pair.peer.node.clone(), of_peer, Some(culprit));
-        let (alert, peer_target) = (pair.alert, pair.peer);
-        self.pairs.push(AwaitedPair(ComparedPair { alert, culprit, peer, peer_target }));
-    }
-
-    /// Whether a node has started a capture for this rule so recently that it refuses another one.
-    pub fn is_spent(&self, now: Wall, rule: &RuleName, node: &NodeName) -> bool {
-        self.captures.values().any(|of| of.is_spent(now, rule, node))
+        self.pairs.push(AwaitedPair(ComparedPair {
+            alert: pair.alert,
+            culprit,
+            peer,
+            culprit_labels: pair.culprit.labels,
+            peer_target: pair.peer,
+        }));
     }
 
     fn add(

@@ -798,6 +798,11 @@ impl Fleet {
         of_jobs.or(reasons.first()).copied()
     }
 
+    /// When the newest sample of a node's operation was taken.
+    pub fn newest_of_node(&self, node: &NodeName, operation: &Operation) -> Option<Wall> {
+        Some(self.nodes.get(node)?.operations.get(operation)?.newest())
+    }
+
     /// Whether a node reports and has received no gauge of an operation for so long that the job
     /// that sent it is over, as an operation without samples is given up.
     pub fn has_gauge_ended(&self, now: Wall, scope: &Scope, operation: &Operation) -> bool {

@@ -71,6 +71,7 @@ fn what_a_node_does_more_than_its_peer_is_sent_once_and_goes_with_the_alert() {
     let evidence = ProfileEvidence {
         id: "1".repeat(32),
         peer_id: "2".repeat(32),
+        labels: Labels::default(),
         peer: NodeName::new("c").unwrap(),
         peer_labels: Labels::default(),
         functions: vec![function],

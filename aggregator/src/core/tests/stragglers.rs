@@ -1,9 +1,10 @@
 //! From messages to the alert about a straggler: it fires with its sentence, stays over a restart,
 //! and ends with evidence.
 
-use plimsoll_schemas::alert::{DataStatus, Evidence};
+use plimsoll_schemas::alert::{AlertEndReason, DataStatus, Evidence};
 use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::summary::CohortState;
+use plimsoll_schemas::wire::Bus;
 
 use super::checkpoint::restarted;
 use super::*;
@@ -67,6 +68,23 @@ impl Job {
         }
     }
 
+    /// Seconds pass in which nodes report, and no rank makes a step.
+    fn pause(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            for speaker in &mut self.speakers {
+                let message = speaker.message(self.now, Body::Bus(Bus::default()), false);
+                deliver(&mut self.core, self.now.after(SECOND), &message);
+            }
+            self.now = self.now.after(SECOND);
+            self.core.on_deadline(self.now);
+        }
+    }
+
+    /// Why the latest change ended an alert.
+    fn ended(&self) -> Option<AlertEndReason> {
+        self.core.alerting.changes().last()?.ended
+    }
+
     /// What fires, as the page has it.
     fn firing(&self) -> Vec<(String, DataStatus)> {
         let view = self.core.read_view(self.now.wall, "test");
@@ -113,4 +131,40 @@ fn a_restart_ends_no_alert_about_a_straggler() {
     job.run(LEARNING + NAMING, 20);
     assert_eq!(job.firing(), [("c".to_owned(), DataStatus::Enough)]);
     assert_eq!(job.core.alerting.changes().len(), 1, "nothing was sent again");
+}
+
+#[test]
+fn an_end_that_came_while_no_aggregator_ran_ends_the_alert() {
+    let mut job = Job::new();
+    job.run(LEARNING, 0);
+    job.run(NAMING, 20);
+    let ended_operations = Box::new([Operation::new("train_step").unwrap()]);
+    let bus = Bus { ended_operations, ..Bus::default() };
+    let (subject, payload) = job.speakers[SLOW].message(job.now, Body::Bus(bus), false);
+
+    job.core = restarted(&mut job.core, job.now);
+    job.now = job.now.after(5 * SECOND);
+    for lane in Lane::ALL {
+        job.core.on_positioned(lane, 1, if lane == Lane::Normal { 2 } else { 0 }, "s1");
+    }
+    assert!(job.core.ingest.is_catching_up() && !job.core.ingest.is_ready());
+    let (lane, payload) = (Lane::Normal, Bytes::from(payload));
+    let (at, sent, pending) = (None, None, 0);
+    let end = Delivered { lane, stream_seq: 2, pending, at, sent, subject, payload };
+    job.core.on_message(job.now, &end).unwrap();
+    job.pause(5);
+    assert_eq!((job.firing(), job.ended()), (vec![], Some(AlertEndReason::JobEnded)));
+}
+
+#[test]
+fn an_alert_whose_node_is_up_without_steps_ends_after_ten_minutes() {
+    let mut job = Job::new();
+    job.run(LEARNING, 0);
+    job.run(NAMING, 20);
+    job.pause(600);
+    assert_eq!(job.firing(), [("c".to_owned(), DataStatus::NoData)]);
+    job.pause(20);
+    assert_eq!((job.firing(), job.ended()), (vec![], Some(AlertEndReason::NoSteps)));
+    let summary = &job.core.alerting.changes().last().unwrap().summary;
+    assert!(summary.ends_with("; ended: no step for ten minutes"), "{summary}");
 }

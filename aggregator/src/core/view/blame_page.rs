@@ -1,6 +1,6 @@
 //! The page `/api/v1/blame`: the alerts about stragglers, and how far each cohort can be judged.
 
-use plimsoll_schemas::alert::{AlertState, Evidence, ProfileEvidence, Scope};
+use plimsoll_schemas::alert::{AlertState, Evidence, Scope};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{BlamePage, StragglerRow};
 
@@ -29,7 +29,7 @@ pub(in crate::core) fn blame_page(blame: &Blame, rules: &Rules, alerting: &Alert
             }
         };
         let evidence = blame.evidence(key).or_else(of_last)?;
-        let function = alerting.profile(key).and_then(ProfileEvidence::function);
+        let function = alerting.profile(key).and_then(|of| of.function_of(&evidence));
         Some(StragglerRow {
             rule: key.rule.clone(),
             node: node.clone(),

@@ -144,6 +144,7 @@ async fn the_difference_of_two_profiles_is_evidence_of_its_alert() {
     let evidence = ProfileEvidence {
         id: "1".repeat(32),
         peer_id: "2".repeat(32),
+        labels: Labels::default(),
         peer: NodeName::new("b").unwrap(),
         peer_labels: Labels::default(),
         functions: vec![function],

@@ -3,7 +3,8 @@
 //!
 //! Owns the folder and the list of what is in it. The number of profiles, their age and their bytes
 //! are bounded; the oldest make room. A file that cannot be used is quarantined under another name
-//! and counted. All methods wait for the disk, so none is called by the driver itself.
+//! and counted. Methods that read or write files wait for the disk, so the driver itself calls none
+//! of them; no lock is held meanwhile, so those about the list never wait for it.
 //!
 //! DESIGN A184.
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plimsoll_profile::{Difference, Profile, pprof, subtract};
+use plimsoll_profile::{Profile, pprof};
 use plimsoll_runtime::directory;
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::CaptureId;
@@ -36,6 +36,8 @@ pub enum ProfileError {
     Unknown(CaptureId),
     #[error("profile {id} cannot be used: {why}")]
     Damaged { id: CaptureId, why: String },
+    #[error("both profiles are of process {pid} on {node}, which has both ranks")]
+    SameProcess { node: NodeName, pid: u32 },
     #[error("{0}")]
     Subtract(#[from] plimsoll_profile::SubtractError),
 }
@@ -179,36 +181,11 @@ impl ProfileStore {
         pprof::decode(&bytes).map_err(|error| damaged(error.to_string()))
     }
 
-    /// What one has more than another.
-    ///
-    /// # Errors
-    /// When either cannot be read, or they measure different things.
-    pub fn difference(
-        &self,
-        now: Wall,
-        culprit: CaptureId,
-        peer: CaptureId,
-    ) -> Result<Difference, ProfileError> {
-        let (culprit, peer) = (self.profile(now, culprit)?, self.profile(now, peer)?);
-        Ok(subtract(&culprit, &peer, None)?)
-    }
-
     /// Drops the oldest beyond the bounds.
     fn expire(&self, now: Wall) {
-        let ProfileBounds { profiles_max, age_max } = self.0.bounds;
-        let mut kept = self.lock();
-        let mut all: Vec<_> =
-            kept.profiles.iter().map(|(id, of)| (start(of), *id, of.size)).collect();
-        all.sort_unstable_by(|a, b| b.cmp(a));
-
-        let mut bytes = 0;
-        let dropped = all.into_iter().enumerate().filter_map(|(number, (start, id, size))| {
-            bytes += size;
-            let is_kept = number < profiles_max && bytes <= PROFILES_BYTES_MAX;
-            (!is_kept || now.since(start) > age_max).then_some(id)
-        });
-        for id in dropped.collect::<Vec<_>>() {
-            kept.profiles.remove(&id);
+        // The driver and HTTP wait for this lock, and must not wait for the disk.
+        let expired = self.lock().take_expired(now, self.0.bounds);
+        for id in expired {
             if let Err(error) = fs::remove_file(self.path(id)) {
                 tracing::warn!(%id, %error, "expired profile not removed");
             }
@@ -231,6 +208,28 @@ impl ProfileStore {
 
     fn lock(&self) -> MutexGuard<'_, KeptProfiles> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeptProfiles {
+    /// The oldest beyond the bounds, which are kept no longer.
+    fn take_expired(&mut self, now: Wall, bounds: ProfileBounds) -> Vec<CaptureId> {
+        let ProfileBounds { profiles_max, age_max } = bounds;
+        let mut all: Vec<_> =
+            self.profiles.iter().map(|(id, of)| (start(of), *id, of.size)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+
+        let mut bytes = 0;
+        let expired = all.into_iter().enumerate().filter_map(|(number, (start, id, size))| {
+            bytes += size;
+            let is_kept = number < profiles_max && bytes <= PROFILES_BYTES_MAX;
+            (!is_kept || now.since(start) > age_max).then_some(id)
+        });
+        let expired: Vec<_> = expired.collect();
+        for id in &expired {
+            self.profiles.remove(id);
+        }
+        expired
     }
 }
 

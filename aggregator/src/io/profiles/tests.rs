@@ -131,31 +131,74 @@ fn damaged_files_are_set_aside_and_the_others_are_used() {
     assert_eq!(open(&dir, NOW).stats().quarantined, 0, "what is set aside is looked at no more");
 }
 
+/// Profile 1 is of the node at fault, profile 2 of its peer.
+fn pair() -> ComparedPair {
+    let operation = Operation::new("step").unwrap();
+    let scope = Scope::Node(NodeName::new("n1").unwrap());
+    ComparedPair {
+        alert: AlertKey { rule: RuleName::new("slow").unwrap(), scope, operation },
+        culprit: id(1),
+        peer: id(2),
+        culprit_labels: Labels::new([("rank", "0")]).unwrap(),
+        peer_target: CaptureTarget {
+            node: NodeName::new("n2").unwrap(),
+            labels: Labels::new([("rank", "1")]).unwrap(),
+        },
+    }
+}
+
 #[test]
 fn evidence_names_what_differs_most_in_seconds_of_a_second() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir, NOW);
     write(&store, 1, 999_999.0, &pprof_of(&[("load\u{1b}[31m", 500), ("step", 500)]));
     write(&store, 2, 999_999.0, &pprof_of(&[("load\u{1b}[31m", 100), ("step", 600)]));
-    let operation = Operation::new("step").unwrap();
-    let scope = Scope::Node(NodeName::new("n1").unwrap());
-    let pair = ComparedPair {
-        alert: AlertKey { rule: RuleName::new("slow").unwrap(), scope, operation },
-        culprit: id(1),
-        peer: id(2),
-        peer_target: CaptureTarget {
-            node: NodeName::new("n2").unwrap(),
-            labels: Labels::new([("rank", "1")]).unwrap(),
-        },
-    };
-    let found = evidence(&store, NOW, &pair, "http://a").unwrap();
+    let found = evidence(&store, NOW, &pair(), "http://a").unwrap();
     let rows: Vec<_> =
         found.functions.iter().map(|of| (&*of.function, of.culprit, of.peer)).collect();
     // What the peer is longer in is left out.
     assert_eq!(rows, [("load[31m (train.py:7)", 0.5, 0.1)]);
-    assert_eq!(found.peer_labels.get("rank"), Some("1"));
+    assert_eq!((found.labels.get("rank"), found.peer_labels.get("rank")), (Some("0"), Some("1")));
     let link = format!("http://a/?view=profile&id={}&minus={}", id(1), id(2));
     assert_eq!((found.link, found.peer.as_str()), (Some(link), "n2"));
+}
+
+#[test]
+fn what_may_be_noise_names_no_function() {
+    // Samples of both in 10 s at 100 Hz, and whether the first one is named.
+    for (culprit, peer, is_named) in [
+        (100, 51, false), // 49 ms in each second
+        (100, 40, true),
+        (640, 540, false), // 100 of 1 180 samples: 2.9 standard deviations
+        (640, 530, true),
+        (100, 100, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir, NOW);
+        write(&store, 1, 999_999.0, &pprof_of(&[("load", culprit), ("step", 1_000 - culprit)]));
+        write(&store, 2, 999_999.0, &pprof_of(&[("load", peer), ("step", 1_000 - peer)]));
+        let found = evidence(&store, NOW, &pair(), "").unwrap();
+        assert_eq!(found.functions.len(), usize::from(is_named), "{culprit} and {peer}");
+        assert_eq!(found.in_words().is_some(), is_named);
+    }
+}
+
+#[test]
+fn two_profiles_of_one_process_are_no_evidence() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    let store_of = |n: u8, pid: u32, samples: u64| {
+        let bytes = pprof_of(&[("load", samples)]);
+        let facts = ProfileFacts { pid, ..ProfileFacts::default() };
+        let row = ProfileRow { facts, ..row(id(n), 999_999.0, &bytes) };
+        store.write(NOW, id(n), row, &bytes).unwrap();
+    };
+    store_of(1, 7, 900);
+    store_of(2, 7, 100);
+    let found = evidence(&store, NOW, &pair(), "").unwrap_err();
+    assert!(found.to_string().contains("both profiles are of process 7 on n1"), "{found}");
+    store_of(2, 8, 100);
+    assert_eq!(evidence(&store, NOW, &pair(), "").unwrap().functions.len(), 1);
 }
 
 proptest! {

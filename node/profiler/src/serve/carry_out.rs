@@ -11,7 +11,7 @@ use plimsoll_schemas::wire::capture::{
 };
 use std::time::Duration;
 
-use super::settings::Users;
+use super::settings::{ROOT, Users};
 use crate::order::{Order, ProcessId};
 use crate::output::{Capture, End};
 use crate::profile::Paths;
@@ -66,25 +66,31 @@ fn captured(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Result<Ca
 }
 
 fn permit(order: &ProfilerOrder, pin: &Pin, owners: &Users) -> Result<(), Fault> {
-    if let Some(sent_ms_ago) = order.sent_ms_ago {
-        let is_sender = pin.age().is_some_and(|age| age >= Duration::from_millis(sent_ms_ago));
-        return is_sender.then_some(()).ok_or_else(|| Fault {
+    if order.alive_at.is_some_and(|alive_at| pin.started_by() > alive_at) {
+        return Err(Fault {
             state: CaptureState::Refused(CaptureRefusal::ProcessNotFound),
             fix: "the process that sent has ended, and another one has its number".to_owned(),
         });
     }
 
+    let is_sender = order.alive_at.is_some();
     let users = users_of(ProcessId(order.pid.cast_signed()));
-    let is_permitted =
-        users.as_ref().is_some_and(|users| users.iter().all(|user| owners.contains(user)));
-    is_permitted.then_some(()).ok_or_else(|| Fault {
-        state: CaptureState::Refused(CaptureRefusal::ProcessNotPermitted),
-        fix: format!(
-            "the process is of user {}: add it to allow_users of plimsoll-profiler, or send over \
-             the node's Unix socket",
-            users.as_ref().and_then(Users::last).map_or("?".to_owned(), u32::to_string),
-        ),
-    })
+    let fix = match users.map(|users| unlisted(&users, owners, is_sender)) {
+        Some(None) => return Ok(()),
+        Some(Some(user)) => {
+            let or = if is_sender { "" } else { ", or send over the node's Unix socket" };
+            format!("the process is of user {user}: add it to allow_users of plimsoll-profiler{or}")
+        }
+        None => "its users cannot be read".to_owned(),
+    };
+    Err(Fault { state: CaptureState::Refused(CaptureRefusal::ProcessNotPermitted), fix })
+}
+
+/// A user who must be listed for a process that acts for these, and is not. A sender may be of any
+/// user but root: who gets a process of root to send has no right to see into it.
+fn unlisted(users: &Users, owners: &Users, is_sender: bool) -> Option<u32> {
+    let needs_list = |user: u32| !is_sender || user == ROOT;
+    users.iter().copied().find(|user| needs_list(*user) && !owners.contains(user))
 }
 
 /// The users that a process acts for: a program may have changed some of them.
@@ -145,5 +151,27 @@ impl From<Refusal> for Fault {
             }
         };
         Self { state: CaptureState::Failed(failure), fix: refusal.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_needs_no_list_unless_it_acts_for_root() {
+        for (users, owners, of_sender, of_number) in [
+            (&[5][..], &[][..], None, Some(5)),
+            (&[5], &[5], None, None),
+            (&[5, 7], &[5], None, Some(7)),
+            (&[0], &[], Some(0), Some(0)),
+            (&[0, 5], &[5], Some(0), Some(0)),
+            (&[0, 5], &[0], None, Some(5)),
+            (&[0, 5], &[0, 5], None, None),
+        ] {
+            let [users, owners] = [users, owners].map(|of| of.iter().copied().collect::<Users>());
+            assert_eq!(unlisted(&users, &owners, true), of_sender, "{users:?} {owners:?}");
+            assert_eq!(unlisted(&users, &owners, false), of_number, "{users:?} {owners:?}");
+        }
     }
 }

@@ -15,12 +15,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
+use nix::libc::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
 use nix::sys::socket::sockopt::{AcceptConn, PeerCredentials, ReceiveTimeout};
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::sys::time::TimeVal;
-use plimsoll_clock::Clock;
+use plimsoll_clock::{Clock, Deadline};
+use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureState, ProfilerOrder, ProfilerResponse,
@@ -29,7 +33,9 @@ use thiserror::Error;
 
 use self::carry_out::{Outcome, carry_out};
 use self::settings::{Settings, Users};
-use crate::limits::{ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS};
+use crate::limits::{
+    ACCEPT_PAUSE, ORDER_OVERDUE, ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS,
+};
 use crate::sampler::Cancel;
 
 #[derive(Debug, Error)]
@@ -83,11 +89,23 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
                         return Ok(());
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if is_passing(&error) => {
+                    tracing::warn!(%error, "connection not accepted: it is tried again");
+                    Deadline::within(ACCEPT_PAUSE).pause(ACCEPT_PAUSE);
+                }
                 Err(error) => return Err(ServeError::Accept(error)),
             }
         }
     })
+}
+
+/// Whether the next connection may be accepted all the same: this one is gone, or what it needs is
+/// short for now.
+fn is_passing(error: &io::Error) -> bool {
+    let is_short = |code| [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(&code);
+    let is_gone =
+        matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted);
+    is_gone || error.raw_os_error().is_some_and(is_short)
 }
 
 /// The socket that the service manager listens on: standard input, which needs no unsafe code, as
@@ -170,14 +188,20 @@ impl Admitted<'_> {
         };
 
         let cancel = Cancel::default();
+        let (done, carried_out) = mpsc::channel();
+        let length = Duration::from_secs(order.seconds.into());
+        let deadline = Deadline::within(length + ORDER_OVERDUE);
         thread::scope(|scope| {
-            scope.spawn(|| {
-                // It ends when the peer closes the connection, and when it is shut down below.
-                let _ended = (&stream).read(&mut [0]);
-                cancel.cancel();
+            let (peer, cancelled) = (&stream, &cancel);
+            scope.spawn(move || {
+                if watch(peer, cancelled, deadline, &carried_out) == Watched::Overdue {
+                    tracing::error!(pid = order.pid, "order hangs: the service ends");
+                    std::process::exit(Exit::Failure as i32);
+                }
             });
 
             let Outcome { state, facts, profile } = carry_out(&order, &server.owners, &cancel);
+            let _watching = done.send(());
             // Before the response: a peer that has it may order again.
             drop(turn);
             let (outcome, reason) = state.labels();
@@ -193,6 +217,30 @@ impl Admitted<'_> {
             respond(&stream, &response, &profile);
             let _closed = stream.shutdown(Shutdown::Both);
         });
+    }
+}
+
+/// What became of an order that was watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    CarriedOut,
+    Overdue,
+}
+
+/// Waits until an order is carried out, and cancels it when its peer closes the connection.
+fn watch(
+    mut stream: &UnixStream,
+    cancel: &Cancel,
+    deadline: Deadline,
+    carried_out: &Receiver<()>,
+) -> Watched {
+    // It ends when the peer closes the connection, when it is shut down, and in time.
+    let left = deadline.remaining().max(Duration::from_millis(1));
+    let _ended = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut [0]));
+    cancel.cancel();
+    match carried_out.recv_timeout(deadline.remaining()) {
+        Err(RecvTimeoutError::Timeout) => Watched::Overdue,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Watched::CarriedOut,
     }
 }
 
@@ -232,4 +280,38 @@ fn respond(mut stream: &UnixStream, response: &ProfilerResponse, profile: &[u8])
         .set_write_timeout(Some(RESPONSE_WAIT))
         .and_then(|()| stream.write_all(&line))
         .and_then(|()| stream.write_all(profile));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_hangs_is_overdue_whether_its_peer_waits_or_not() {
+        let short = || Deadline::within(Duration::from_millis(50));
+        for is_peer_gone in [false, true] {
+            let (stream, peer) = UnixStream::pair().unwrap();
+            let _peer = (!is_peer_gone).then_some(peer);
+            let (_done, carried_out) = mpsc::channel();
+            let cancel = Cancel::default();
+            assert_eq!(watch(&stream, &cancel, short(), &carried_out), Watched::Overdue);
+            assert!(cancel.wait(Duration::ZERO), "it is cancelled");
+        }
+
+        let (stream, _peer) = UnixStream::pair().unwrap();
+        let (done, carried_out) = mpsc::channel();
+        done.send(()).unwrap();
+        stream.shutdown(Shutdown::Both).unwrap();
+        let watched = watch(&stream, &Cancel::default(), short(), &carried_out);
+        assert_eq!(watched, Watched::CarriedOut);
+    }
+
+    #[test]
+    fn what_is_short_for_now_ends_no_service() {
+        for code in [EMFILE, ENFILE, ENOBUFS, ENOMEM] {
+            assert!(is_passing(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+        assert!(is_passing(&io::ErrorKind::ConnectionAborted.into()));
+        assert!(!is_passing(&io::Error::from_raw_os_error(nix::libc::EBADF)));
+    }
 }

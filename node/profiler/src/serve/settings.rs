@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../../profiler.toml");
 
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -50,7 +50,7 @@ impl Settings {
         Ok(peers)
     }
 
-    /// Whose processes may be read by number.
+    /// Whose processes may be read by number; of root, whose at all.
     ///
     /// # Errors
     /// When a user is not one of this machine.

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use super::elf::{Symbols, symbols};
+use super::file::opened;
 use super::maps::{MappedFile, mapped_files};
 use crate::layout::{Layout, Version, published, table};
 use crate::memory::{Address, Memory, Span, word};
@@ -97,20 +98,6 @@ impl Interpreter {
     }
 }
 
-/// Opens a mapped file as the process sees it, if possible even if it was deleted.
-fn opened(pid: ProcessId, mapped: &MappedFile, is_program: bool) -> Result<File, Refusal> {
-    let (start, end) = (mapped.start.0, mapped.end.0);
-    let by_address = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
-    let by_path = format!("/proc/{pid}/root{}", mapped.plain_path());
-    let ways = match is_program {
-        true => vec![format!("/proc/{pid}/exe")],
-        // The first one needs CAP_CHECKPOINT_RESTORE; the second one finds what is there now.
-        false => vec![by_address, by_path],
-    };
-    let opened = ways.iter().find_map(|way| File::open(way).ok());
-    opened.ok_or_else(|| Refusal::FileReplaced { pid, path: mapped.path.clone() })
-}
-
 /// Whether the start of the file is what is mapped: it has the identity of its build.
 fn is_what_runs(file: &File, mapped: &MappedFile, memory: &impl Memory) -> bool {
     let mapped_bytes = mapped.end.since(mapped.start).unwrap_or(0);
@@ -123,6 +110,7 @@ fn is_what_runs(file: &File, mapped: &MappedFile, memory: &impl Memory) -> bool 
 mod tests {
     use std::io::Write;
 
+    use super::super::maps::FileIdentity;
     use super::*;
     use crate::memory::ReadError;
 
@@ -142,6 +130,7 @@ mod tests {
         let mapped = |start: u64| MappedFile {
             start: Address(start),
             end: Address(start + 8_192),
+            identity: FileIdentity { major: 0, minor: 0, inode: 0 },
             path: String::new(),
         };
         let file = |bytes: &[u8]| {

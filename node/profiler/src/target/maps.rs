@@ -10,8 +10,18 @@ use crate::memory::Address;
 pub struct MappedFile {
     pub start: Address,
     pub end: Address,
+    pub identity: FileIdentity,
     /// As the process sees it; a file that was deleted has ` (deleted)` behind its name.
     pub path: String,
+}
+
+/// Which file it is. Of overlay and btrfs file systems the kernel may state other numbers here than
+/// of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub major: u64,
+    pub minor: u64,
+    pub inode: u64,
 }
 
 const DELETED: &str = " (deleted)";
@@ -37,12 +47,15 @@ fn mapped_file(line: &str) -> Option<MappedFile> {
     // start-end permissions offset device inode path
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
-    let [_permissions, offset, _device, _inode] = std::array::from_fn(|_| fields.next());
+    let [_permissions, offset, device, inode] = std::array::from_fn(|_| fields.next());
     let path = fields.next()?.trim_start();
     let is_start = u64::from_str_radix(offset?, 16) == Ok(0) && path.starts_with('/');
-    let address = |text| u64::from_str_radix(text, 16).ok().map(Address);
-    let (start, end) = (address(start)?, address(end)?);
-    is_start.then(|| MappedFile { start, end, path: path.to_owned() })
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (Address(hex(start)?), Address(hex(end)?));
+    let (major, minor) = device?.split_once(':')?;
+    let identity =
+        FileIdentity { major: hex(major)?, minor: hex(minor)?, inode: inode?.parse().ok()? };
+    is_start.then(|| MappedFile { start, end, identity, path: path.to_owned() })
 }
 
 #[cfg(test)]
@@ -70,6 +83,7 @@ not a mapping
         ];
         assert_eq!(found, expected);
         assert_eq!(files[1].name(), "libpython3.12.so.1.0");
+        assert_eq!(files[1].identity, FileIdentity { major: 0xfe, minor: 0, inode: 1_002 });
     }
 
     proptest! {

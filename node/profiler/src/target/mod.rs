@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod elf;
+mod file;
 pub mod interpreter;
 pub mod maps;
 pub mod presence;

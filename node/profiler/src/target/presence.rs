@@ -8,12 +8,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+
+use plimsoll_schemas::time::BootMillis;
 
 use crate::order::ProcessId;
 
-/// Units of the start time in a second: the same on every 64-bit Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
+/// Length of a unit of the start time: the same on every 64-bit Linux.
+const TICK_MILLIS: u64 = 10;
 
 /// A process and the program that it executes.
 #[derive(Debug)]
@@ -55,13 +56,9 @@ impl Pin {
         }
     }
 
-    /// Time since the process started.
-    pub fn age(&self) -> Option<Duration> {
-        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-        let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
-        #[expect(clippy::cast_precision_loss, reason = "a machine runs for fewer than 2^52 ticks")]
-        let started = self.image.start_time as f64 / TICKS_PER_SECOND;
-        Some(Duration::try_from_secs_f64(uptime - started).unwrap_or_default())
+    /// An instant by which the process had started: the kernel states its tick alone.
+    pub fn started_by(&self) -> BootMillis {
+        BootMillis(self.image.start_time.saturating_add(1).saturating_mul(TICK_MILLIS))
     }
 }
 
@@ -115,7 +112,10 @@ mod tests {
         let own = ProcessId(i32::try_from(std::process::id()).unwrap());
         assert_eq!(Pin::new(own).unwrap().presence(), Presence::Same);
         assert!(Pin::new(ProcessId(i32::MAX)).is_err());
-        let age = |pid| Pin::new(ProcessId(pid)).unwrap().age().unwrap();
-        assert!(age(1) >= age(own.0));
+        let started = |pid| Pin::new(ProcessId(pid)).unwrap().started_by();
+        assert!(started(1) <= started(own.0));
+        let image = Image { start_time: 7, start_code: 0, start_stack: 0 };
+        let pin = Pin { stat: File::open("/dev/null").unwrap(), image };
+        assert_eq!(pin.started_by(), BootMillis(80));
     }
 }

@@ -9,10 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
-use plimsoll_clock::Deadline;
+use plimsoll_clock::{Deadline, since_boot};
 use plimsoll_profile::pprof::decode;
 use plimsoll_profile::{Profile, ValueType};
+use plimsoll_profiler::order::ProcessId;
+use plimsoll_profiler::target::presence::Pin;
 use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
+use plimsoll_schemas::time::BootMillis;
 use plimsoll_schemas::wire::capture::{ProfilerOrder, ProfilerResponse};
 use tempfile::TempDir;
 
@@ -36,7 +39,12 @@ struct Service {
 }
 
 impl Service {
-    fn start(settings: &[&str]) -> Self {
+    /// One that may read senders of the user of the tests, who may be root.
+    fn start() -> Self {
+        Self::with(&[&format!("allow_users=['{}']", geteuid().as_raw())])
+    }
+
+    fn with(settings: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("profiler.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -92,9 +100,14 @@ fn response(stream: UnixStream) -> (ProfilerResponse, Vec<u8>) {
     (response, profile)
 }
 
-fn order_of(program: &Program, sent_ms_ago: Option<u64>) -> ProfilerOrder {
+fn order_of(program: &Program, alive_at: Option<BootMillis>) -> ProfilerOrder {
     let pid = program.child.id();
-    ProfilerOrder { pid, seconds: 1, hz: 100, full_paths: false, sent_ms_ago }
+    ProfilerOrder { pid, seconds: 1, hz: 100, full_paths: false, alive_at }
+}
+
+/// Of a program that sends now.
+fn order_of_sender(program: &Program) -> ProfilerOrder {
+    order_of(program, Some(since_boot()))
 }
 
 fn of(state: &str, reason: &str) -> (String, String) {
@@ -118,8 +131,8 @@ fn planted_share(profile: &[u8]) -> f64 {
 #[test]
 fn a_sender_is_captured_and_its_profile_comes_back() {
     for python in pythons() {
-        let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
-        let (response, profile) = service.order(&order_of(&program, Some(0)));
+        let (service, program) = (Service::start(), Program::start(&python, SPINS));
+        let (response, profile) = service.order(&order_of_sender(&program));
         assert_eq!((&*response.state, &*response.reason), ("kept", ""), "{response:?}");
         let facts = response.facts;
         assert_eq!((&*facts.rung, facts.pid), ("profiler", program.child.id()));
@@ -135,15 +148,24 @@ fn a_sender_is_captured_and_its_profile_comes_back() {
 fn a_process_is_permitted_by_its_owner_or_as_a_sender() {
     let python = pythons().pop_first().expect("there is one");
     let program = Program::start(&python, SPINS);
-    let closed = Service::start(&[]);
+    let closed = Service::with(&[]);
     let not_permitted = of("refused", "process_not_permitted");
     assert_eq!(closed.states(&order_of(&program, None)), not_permitted);
-    // An hour ago another process had its number.
-    let not_found = of("refused", "process_not_found");
-    assert_eq!(closed.states(&order_of(&program, Some(3_600_000))), not_found);
+    if geteuid().is_root() {
+        let (response, _) = closed.order(&order_of_sender(&program));
+        assert_eq!((response.state, response.reason), not_permitted);
+        assert!(response.facts.fix.contains("user 0: add it to allow_users"));
+    }
 
-    let open = Service::start(&[&format!("allow_users=['{}']", geteuid().as_raw())]);
+    let open = Service::start();
     assert_eq!(open.order(&order_of(&program, None)).0.state, "kept");
+    // What was sent before it started, or in the tick in which it did, another process sent.
+    let not_found = of("refused", "process_not_found");
+    let pid = ProcessId(program.child.id().cast_signed());
+    let started_by = Pin::new(pid).unwrap().started_by();
+    let before = BootMillis(started_by.0 - 1);
+    assert_eq!(open.states(&order_of(&program, Some(before))), not_found);
+    assert_eq!(open.order(&order_of(&program, Some(started_by))).0.state, "kept");
     let none = ProfilerOrder { pid: i32::MAX.cast_unsigned(), ..order_of(&program, None) };
     assert_eq!(open.states(&none), not_found);
     let itself = ProfilerOrder { pid: open.child.id(), ..none };
@@ -153,17 +175,17 @@ fn a_process_is_permitted_by_its_owner_or_as_a_sender() {
 #[test]
 fn two_orders_are_carried_out_at_a_time_and_end_with_their_peer() {
     let python = pythons().pop_first().expect("there is one");
-    let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
-    let long = ProfilerOrder { seconds: 60, ..order_of(&program, Some(0)) };
+    let (service, program) = (Service::start(), Program::start(&python, SPINS));
+    let long = ProfilerOrder { seconds: 60, ..order_of_sender(&program) };
     let first = send(service.connect(), &long);
     // Beside the first one, and whole.
-    assert_eq!(service.order(&order_of(&program, Some(0))).0.state, "kept");
+    assert_eq!(service.order(&order_of_sender(&program)).0.state, "kept");
     let second = send(service.connect(), &long);
     assert_eq!(service.states(&long), of("failed", "profiler_busy"));
 
     drop((first, second));
     let deadline = Deadline::within(WAIT);
-    let short = order_of(&program, Some(0));
+    let short = order_of_sender(&program);
     while service.order(&short).0.state != "kept" {
         assert!(!deadline.has_passed(), "the first order did not end");
     }
@@ -172,8 +194,8 @@ fn two_orders_are_carried_out_at_a_time_and_end_with_their_peer() {
 #[test]
 fn a_process_that_ends_leaves_a_torn_profile() {
     let python = pythons().pop_first().expect("there is one");
-    let (service, mut program) = (Service::start(&[]), Program::start(&python, SPINS));
-    let order = ProfilerOrder { seconds: 30, ..order_of(&program, Some(0)) };
+    let (service, mut program) = (Service::start(), Program::start(&python, SPINS));
+    let order = ProfilerOrder { seconds: 30, ..order_of_sender(&program) };
     let stream = send(service.connect(), &order);
     // Until it is under way, and has some samples.
     let some = Deadline::within(Duration::from_millis(500));
@@ -187,7 +209,7 @@ fn a_process_that_ends_leaves_a_torn_profile() {
 #[test]
 fn hostile_peers_cost_only_their_own_connection() {
     let python = pythons().pop_first().expect("there is one");
-    let (service, program) = (Service::start(&[]), Program::start(&python, SPINS));
+    let (service, program) = (Service::start(), Program::start(&python, SPINS));
     let endless = vec![b'x'; PROFILER_LINE_BYTES_MAX + 1];
     for bytes in [
         &b"\n"[..],
@@ -209,7 +231,7 @@ fn hostile_peers_cost_only_their_own_connection() {
     }
     drop(service.connect());
     let deadline = Deadline::within(WAIT);
-    while service.order(&order_of(&program, Some(0))).0.state != "kept" {
+    while service.order(&order_of_sender(&program)).0.state != "kept" {
         assert!(!deadline.has_passed(), "it does not serve any more");
     }
 }
@@ -221,7 +243,7 @@ fn a_user_who_is_not_listed_cannot_order() {
         // Root alone can act as another user.
         return writeln!(std::io::stderr(), "SKIPPED: needs root").unwrap();
     }
-    let service = Service::start(&[]);
+    let service = Service::start();
     let folder = service.path.parent().unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder, Clone::clone(&open)).unwrap();
@@ -242,9 +264,11 @@ fn a_socket_of_its_own_replaces_that_of_a_dead_process() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("own.sock");
     drop(UnixListener::bind(&path).unwrap());
+    let own = geteuid().as_raw();
     let set = [
         format!("socket={}", path.display()),
-        format!("allow_peers=['{}']", geteuid().as_raw()),
+        format!("allow_peers=['{own}']"),
+        format!("allow_users=['{own}']"),
         "log.filter=off".to_owned(),
     ];
     let mut command = Command::new(PROFILER);
@@ -257,7 +281,7 @@ fn a_socket_of_its_own_replaces_that_of_a_dead_process() {
         assert!(!deadline.has_passed(), "it does not listen");
     }
     let program = Program::start(&python, SPINS);
-    while service.order(&order_of(&program, Some(0))).0.state != "kept" {
+    while service.order(&order_of_sender(&program)).0.state != "kept" {
         assert!(!deadline.has_passed(), "it does not serve");
     }
 }

@@ -15,12 +15,10 @@ mod stats;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Series};
-use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
-use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::time::{BootMillis, Mono, Now};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureId, CaptureOrder, CaptureRefusal, CaptureRequest,
     CaptureResponse, CaptureState, CaptureStep,
@@ -28,6 +26,7 @@ use plimsoll_schemas::wire::capture::{
 use plimsoll_schemas::wire::signature::{ConfirmKey, Purpose, SignatureError};
 
 use self::limits::Recent;
+pub use self::order::SendingProcess;
 use self::order::{Due, KnownOrder};
 pub use self::stats::CaptureStats;
 use super::Identity;
@@ -64,8 +63,8 @@ pub struct CaptureStart {
     pub pid: u32,
     pub seconds: u32,
     pub hz: u32,
-    /// Time since the process sent a sample; `None` when it was ordered by its number.
-    pub sent_ago: Option<Duration>,
+    /// When the sender was there; `None` when it was ordered by its number.
+    pub alive_at: Option<BootMillis>,
 }
 
 /// How a capture ended.
@@ -105,7 +104,8 @@ impl Captures {
         }
     }
 
-    /// The response to a request; none to bytes that are no request, which are counted.
+    /// The response to a request; none to bytes that are no request, which are counted, and to a
+    /// request of what was sent just now.
     pub fn on_request(&mut self, now: Now, payload: &[u8]) -> Option<CaptureAnswer> {
         self.forget(now.mono);
         let Ok(request) = CaptureRequest::decode(payload) else {
@@ -122,7 +122,10 @@ impl Captures {
         }
         answer(match step {
             CaptureStep::Order(order) => self.on_order(now, number, id, order),
-            CaptureStep::Chunk(chunk) => self.chunk(number, id, chunk),
+            CaptureStep::Chunk(chunk) => match self.orders.get_mut(&id) {
+                Some(known) => known.chunk(now.mono, number, id, chunk)?,
+                None => CaptureResponse::new(number, id, CaptureState::Unknown),
+            },
         })
     }
 
@@ -147,7 +150,9 @@ impl Captures {
     ) -> CaptureResponse {
         match self.orders.get(&id) {
             // Sent again, it asks for the state.
-            Some(known) if known.order == order => return known.response(number, id),
+            Some(known) if known.order.is_repeated_by(&order) => {
+                return known.response(number, id);
+            }
             Some(_) => return self.refuse_unkept(number, id, CaptureRefusal::Replayed),
             None if self.orders.len() == CAPTURE_ORDERS_MAX => {
                 return self.refuse_unkept(number, id, CaptureRefusal::Full);
@@ -198,16 +203,6 @@ impl Captures {
         refused(number, id, refusal)
     }
 
-    fn chunk(&self, number: u64, id: CaptureId, chunk: u32) -> CaptureResponse {
-        let Some(known) = self.orders.get(&id) else {
-            return CaptureResponse::new(number, id, CaptureState::Unknown);
-        };
-        let rest = known.profile.get(chunk as usize * CAPTURE_CHUNK_BYTES_MAX..);
-        let rest = rest.unwrap_or_default();
-        let chunk = rest[..rest.len().min(CAPTURE_CHUNK_BYTES_MAX)].to_vec();
-        CaptureResponse { chunk, ..known.response(number, id) }
-    }
-
     /// Whether a sender of some series is searched for now.
     pub fn is_searching(&self) -> bool {
         self.active().any(|known| known.searched().is_some())
@@ -215,11 +210,11 @@ impl Captures {
 
     /// This process has sent something; `is_sent` is whether a series, without labels that the node
     /// adds, is in it.
-    pub fn on_sender(&mut self, now: Mono, pid: u32, is_sent: impl Fn(&Series) -> bool) {
+    pub fn on_sender(&mut self, sender: SendingProcess, is_sent: impl Fn(&Series) -> bool) {
         for id in &self.active {
             let Some(known) = self.orders.get_mut(id) else { continue };
             if known.searched().is_some_and(&is_sent) {
-                known.on_sender(now, pid);
+                known.on_sender(sender);
             }
         }
     }
@@ -247,11 +242,11 @@ impl Captures {
                 self.end(now, id, state);
                 None
             }
-            Due::Start { pid, sent_ago } => {
+            Due::Start { pid, alive_at } => {
                 known.start(now);
                 let CaptureOrder { seconds, hz, ref rule, .. } = known.order;
                 self.recent.push(now, rule.clone());
-                Some(CaptureStart { id, pid, seconds, hz, sent_ago })
+                Some(CaptureStart { id, pid, seconds, hz, alive_at })
             }
         }
     }

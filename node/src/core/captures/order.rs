@@ -5,24 +5,36 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Labels, NodeName, Series};
-use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
+use plimsoll_schemas::time::{BootMillis, Mono, Now};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureId, CaptureOrder, CaptureRefusal, CaptureResponse,
     CaptureState,
 };
 
 use crate::limits::{
-    CAPTURE_KEPT_FOR, CAPTURE_RESPONSE_WAIT, CAPTURE_SEARCH_AFTER, CAPTURE_SENDERS_MAX,
+    CAPTURE_CHUNK_PAUSE, CAPTURE_KEPT_FOR, CAPTURE_RESPONSE_WAIT, CAPTURE_SEARCH_AFTER,
+    CAPTURE_SENDERS_MAX,
 };
 
 /// The label that an aggregator adds to the series of a node.
 const NODE_LABEL: &str = "node";
+
+/// A process that the kernel states as a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendingProcess {
+    pub pid: u32,
+    /// When it was there: one that started later has taken over its number.
+    pub alive_at: BootMillis,
+}
 
 #[derive(Debug)]
 pub(super) struct KnownOrder {
     pub(super) order: CaptureOrder,
     pub(super) facts: CaptureFacts,
     pub(super) profile: Bytes,
+    /// When each chunk of the profile was last sent.
+    sent_chunks: BTreeMap<u32, Mono>,
     phase: Phase,
 }
 
@@ -46,13 +58,13 @@ enum Phase {
 #[derive(Debug)]
 struct Search {
     series: Series,
-    /// Processes that send it, and when each last did.
-    senders: BTreeMap<u32, Mono>,
+    /// Processes that send it, and the first instant that each was there.
+    senders: BTreeMap<u32, BootMillis>,
 }
 
 /// What an order is due for.
 pub(super) enum Due {
-    Start { pid: u32, sent_ago: Option<Duration> },
+    Start { pid: u32, alive_at: Option<BootMillis> },
     End { state: CaptureState, fix: String },
 }
 
@@ -70,7 +82,13 @@ impl KnownOrder {
             Search { series: Series { operation, labels }, senders: BTreeMap::new() }
         });
         let phase = Phase::Waiting { start_at, expires_at, search };
-        Self { order, facts: CaptureFacts::default(), profile: Bytes::new(), phase }
+        Self {
+            order,
+            facts: CaptureFacts::default(),
+            profile: Bytes::new(),
+            sent_chunks: BTreeMap::new(),
+            phase,
+        }
     }
 
     fn state(&self) -> CaptureState {
@@ -93,6 +111,27 @@ impl KnownOrder {
         CaptureResponse { facts, bytes, ..CaptureResponse::new(number, id, self.state()) }
     }
 
+    /// The response with a chunk of the profile; none when that was sent just now.
+    pub(super) fn chunk(
+        &mut self,
+        now: Mono,
+        number: u64,
+        id: CaptureId,
+        chunk: u32,
+    ) -> Option<CaptureResponse> {
+        let rest = self.profile.get(chunk as usize * CAPTURE_CHUNK_BYTES_MAX..).unwrap_or_default();
+        let bytes = rest[..rest.len().min(CAPTURE_CHUNK_BYTES_MAX)].to_vec();
+        // A request may be recorded and sent again, at any rate; one without bytes costs no more.
+        if !bytes.is_empty() {
+            let before = self.sent_chunks.get(&chunk);
+            if before.is_some_and(|before| now.since(*before) < CAPTURE_CHUNK_PAUSE) {
+                return None;
+            }
+            self.sent_chunks.insert(chunk, now);
+        }
+        Some(CaptureResponse { chunk: bytes, ..self.response(number, id) })
+    }
+
     pub(super) fn searched(&self) -> Option<&Series> {
         match &self.phase {
             Phase::Waiting { search, .. } => search.as_ref().map(|search| &search.series),
@@ -100,12 +139,15 @@ impl KnownOrder {
         }
     }
 
-    pub(super) fn on_sender(&mut self, now: Mono, pid: u32) {
+    pub(super) fn on_sender(&mut self, sender: SendingProcess) {
         let Phase::Waiting { search: Some(Search { senders, .. }), .. } = &mut self.phase else {
             return;
         };
+        let SendingProcess { pid, alive_at } = sender;
         if senders.len() < CAPTURE_SENDERS_MAX || senders.contains_key(&pid) {
-            senders.insert(pid, now);
+            // The process must be as old as all that was sent under its number.
+            let first = senders.entry(pid).or_insert(alive_at);
+            *first = alive_at.min(*first);
         }
     }
 
@@ -132,13 +174,13 @@ impl KnownOrder {
             }
             Phase::Waiting { start_at, .. } if now < *start_at => None,
             Phase::Waiting { search: None, .. } => {
-                Some(Due::Start { pid: self.order.process.pid?, sent_ago: None })
+                Some(Due::Start { pid: self.order.process.pid?, alive_at: None })
             }
             Phase::Waiting { start_at, search: Some(Search { senders, .. }), .. } => {
                 let pids: Vec<String> = senders.keys().map(u32::to_string).collect();
                 match senders.first_key_value() {
-                    Some((pid, at)) if senders.len() == 1 => {
-                        Some(Due::Start { pid: *pid, sent_ago: Some(now.since(*at)) })
+                    Some((pid, alive_at)) if senders.len() == 1 => {
+                        Some(Due::Start { pid: *pid, alive_at: Some(*alive_at) })
                     }
                     Some(_) => end(
                         CaptureState::Refused(CaptureRefusal::ProcessAmbiguous),

@@ -1,6 +1,9 @@
 //! Orders from their arrival to their end, in virtual time.
 
+use std::time::Duration;
+
 use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::ProcessSelector;
 use proptest::prelude::*;
@@ -92,6 +95,10 @@ fn refused(refusal: CaptureRefusal) -> CaptureState {
     CaptureState::Refused(refusal)
 }
 
+fn sender(pid: u32) -> SendingProcess {
+    SendingProcess { pid, alive_at: BootMillis(1_000) }
+}
+
 fn outcome(captures: &Captures, state: CaptureState) -> u64 {
     captures.stats().outcomes.get(&state.labels()).copied().unwrap_or_default()
 }
@@ -111,7 +118,7 @@ fn an_order_waits_runs_and_is_handed_out_in_chunks() {
 
     let now = now.after(3 * SECOND);
     let started = captures.on_deadline(now.mono);
-    let expected = CaptureStart { id: id(1), pid: 7, seconds: 10, hz: 100, sent_ago: None };
+    let expected = CaptureStart { id: id(1), pid: 7, seconds: 10, hz: 100, alive_at: None };
     assert_eq!(started, Some(expected));
     assert_eq!(captures.on_deadline(now.mono), None, "it starts once");
     assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Running);
@@ -125,6 +132,11 @@ fn an_order_waits_runs_and_is_handed_out_in_chunks() {
         response.chunk.len()
     });
     assert_eq!(lengths, [CAPTURE_CHUNK_BYTES_MAX, 5, 0]);
+    let again = request(id(1), CaptureStep::Chunk(0)).encode(&mesh(), &key("5a"));
+    let soon = now.after(Duration::from_millis(999));
+    assert_eq!(captures.on_request(soon, &again), None, "a chunk is sent once a second");
+    let second = captures.on_request(now.after(SECOND), &again).unwrap().response;
+    assert_eq!(second.chunk.len(), CAPTURE_CHUNK_BYTES_MAX);
 
     let later = now.after(10 * MINUTE);
     let gone = send(&mut captures, later, &request(id(1), CaptureStep::Chunk(0)));
@@ -216,20 +228,23 @@ fn the_sender_of_a_series_is_found_before_the_instant_or_soon_after() {
     // The node adds the other labels.
     let rank = Labels::new([("rank", "3")]).unwrap();
     let sends = |of: &Series| of.operation.as_str() == "step" && of.labels == rank;
-    captures.on_sender(now.after(SECOND).mono, 40, |of| !sends(of));
-    captures.on_sender(now.after(SECOND).mono, 41, sends);
-    captures.on_sender(now.after(2 * SECOND).mono, 41, sends);
+    captures.on_sender(sender(40), |of| !sends(of));
+    captures.on_sender(sender(41), sends);
+    for millis in [900, 1_100] {
+        let alive_at = BootMillis(millis);
+        captures.on_sender(SendingProcess { pid: 41, alive_at }, sends);
+    }
     let started = captures.on_deadline(now.after(3 * SECOND).mono).unwrap();
-    assert_eq!((started.pid, started.sent_ago), (41, Some(SECOND)));
+    assert_eq!((started.pid, started.alive_at), (41, Some(BootMillis(900))));
     assert!(!captures.is_searching());
     captures.on_captured(now.after(9 * SECOND).mono, end(1, CaptureState::Torn, 1));
 
     let now = now.after(MINUTE);
     assert_eq!(order(&mut captures, now, 2, &by_labels(now, &[])), CaptureState::Waiting);
     assert_eq!(captures.on_deadline(now.after(4 * SECOND).mono), None);
-    captures.on_sender(now.after(5 * SECOND).mono, 42, |_| true);
+    captures.on_sender(sender(42), |_| true);
     let started = captures.on_deadline(now.after(5 * SECOND).mono).unwrap();
-    assert_eq!((started.pid, started.sent_ago), (42, Some(Duration::ZERO)));
+    assert_eq!((started.pid, started.alive_at), (42, Some(BootMillis(1_000))));
 }
 
 #[test]
@@ -247,15 +262,17 @@ fn both_halves_of_an_alert_start_at_one_instant() {
 
     for (pid, rank) in [(42, "2"), (41, "1")] {
         let sends = |of: &Series| of.labels.get("rank") == Some(rank);
-        captures.on_sender(now.after(SECOND).mono, pid, sends);
+        captures.on_sender(sender(pid), sends);
     }
     let at = now.after(3 * SECOND).mono;
     let mut started = [captures.on_deadline(at).unwrap(), captures.on_deadline(at).unwrap()];
     started.sort_by_key(|of| of.pid);
     assert_eq!(started.map(|of| (of.pid, of.id)), [(41, id(3)), (42, id(1))]);
 
-    let later = half("0");
-    assert_eq!(order(&mut captures, now, 5, &later), refused(CaptureRefusal::Busy), "they run");
+    // The other aggregator of a pair chooses another instant.
+    let again = CaptureOrder { start_at: now.wall.plus(4 * SECOND), ..half("2") };
+    assert_eq!(order(&mut captures, now, 1, &again), CaptureState::Running);
+    assert_eq!(order(&mut captures, now, 5, &half("0")), refused(CaptureRefusal::Busy), "they run");
     captures.on_captured(at, end(1, CaptureState::Kept, 1));
     captures.on_captured(at, end(3, CaptureState::Kept, 1));
     assert_balanced(&captures);
@@ -274,7 +291,7 @@ fn no_sender_and_several_senders_are_refused_with_the_fix() {
     assert!(response.facts.fix.contains("listen.unix"), "{response:?}");
 
     assert_eq!(order(&mut captures, now, 2, &by), CaptureState::Waiting);
-    (40..90).for_each(|pid| captures.on_sender(now.after(SECOND).mono, pid, |_| true));
+    (40..90).for_each(|pid| captures.on_sender(sender(pid), |_| true));
     assert_eq!(captures.on_deadline(now.after(3 * SECOND).mono), None);
     let response = send(&mut captures, now, &request(id(2), CaptureStep::Order(by)));
     assert_eq!(response.state, refused(CaptureRefusal::ProcessAmbiguous));
@@ -341,7 +358,7 @@ proptest! {
                 0 => drop(order(&mut captures, now, of, &by_pid(now))),
                 1 => drop(order(&mut captures, now, of, &by_labels(now, &[]))),
                 2 => drop(order(&mut captures, now, of, &by_rule(now, "a"))),
-                3 => captures.on_sender(now.mono, u32::try_from(of).unwrap(), |_| true),
+                3 => captures.on_sender(sender(u32::try_from(of).unwrap()), |_| true),
                 4 => drop(captures.on_deadline(now.mono)),
                 _ => captures.on_captured(now.mono, end(of, CaptureState::Kept, 1)),
             }

@@ -36,6 +36,7 @@ use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::frame::Frame;
 
+use super::captures::SendingProcess;
 use super::loss::SOCKET;
 use clients::{ClientId, Clients};
 use events::OpenEvents;
@@ -70,7 +71,7 @@ pub enum SocketEvent<'a> {
     Datagram {
         bytes: &'a [u8],
         /// The process that sent it, as the kernel states while it is asked to.
-        sender: Option<u32>,
+        sender: Option<SendingProcess>,
     },
     /// A datagram of a user who may not send any.
     Refused,

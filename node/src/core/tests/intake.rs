@@ -2,12 +2,14 @@
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Series};
+use plimsoll_schemas::time::BootMillis;
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::capture::{
     CaptureId, CaptureOrder, CaptureRequest, CaptureState, CaptureStep, ProcessSelector,
 };
 
 use super::*;
+use crate::core::captures::SendingProcess;
 
 fn frame(seq: u64, samples: u64) -> Frame {
     let mut histogram = Histogram::default();
@@ -284,6 +286,10 @@ fn searching() -> Core {
     core
 }
 
+fn sender(pid: u32) -> SendingProcess {
+    SendingProcess { pid, alive_at: BootMillis(5) }
+}
+
 /// The process that is captured at the instant of the order.
 fn found(core: &mut Core) -> Option<u32> {
     core.next_capture(start().after(SECOND)).map(|start| start.pid)
@@ -300,7 +306,8 @@ fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
         (44, b"ab:1|ms|#rank:3\n\xff\n|||\na"),
         (45, b"b:1|ms\na:1:2|h|@0.5|#phase:train,rank:3\r\n"),
     ] {
-        core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender: Some(pid) });
+        let sender = Some(sender(pid));
+        core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender });
         core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender: None });
     }
     assert_eq!(found(&mut core), Some(45));
@@ -311,9 +318,9 @@ fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
 #[test]
 fn the_sender_of_a_matching_frame_is_found_and_no_other_one() {
     let mut core = searching();
-    core.on_frame_sender(start(), &frame(1, 5), 41);
+    core.on_frame_sender(&frame(1, 5), sender(41));
     let mut matching = frame(1, 5);
     matching.latency.histograms[0].0.labels = Labels::new([("rank", "3"), ("x", "y")]).unwrap();
-    core.on_frame_sender(start(), &matching, 42);
+    core.on_frame_sender(&matching, sender(42));
     assert_eq!(found(&mut core), Some(42));
 }

@@ -74,7 +74,7 @@ fn ask(settings: &CaptureSettings, start: &CaptureStart) -> CaptureEnd {
         seconds: start.seconds,
         hz: start.hz,
         full_paths: settings.full_paths,
-        sent_ms_ago: start.sent_ago.map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+        alive_at: start.alive_at,
     };
 
     let wait = Duration::from_secs(start.seconds.into()) + PROFILER_WAIT;

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread;
 
+use plimsoll_schemas::time::BootMillis;
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureRefusal};
 use tempfile::TempDir;
 
@@ -38,8 +39,13 @@ impl Place {
             let _written = stream.write_all(&answer);
             (order, (!closes).then_some(stream))
         });
-        let order =
-            ProfilerOrder { pid: 7, seconds: 1, hz: 100, full_paths: true, sent_ms_ago: Some(20) };
+        let order = ProfilerOrder {
+            pid: 7,
+            seconds: 1,
+            hz: 100,
+            full_paths: true,
+            alive_at: Some(BootMillis(20)),
+        };
         let exchanged = exchange(stream, &order, wait);
         assert_eq!(profiler.join().unwrap().0, order);
         exchanged
@@ -97,7 +103,7 @@ async fn without_a_profiler_the_failure_names_the_command() {
     let place = Place::new();
     let mut profiler = Profiler::new(&place.settings());
     let id = CaptureId::derived(&[b"a"]);
-    profiler.start(CaptureStart { id, pid: 7, seconds: 1, hz: 1, sent_ago: None });
+    profiler.start(CaptureStart { id, pid: 7, seconds: 1, hz: 1, alive_at: None });
     let end = profiler.next().await;
     assert_eq!((end.id, end.state), (id, CaptureState::Failed(CaptureFailure::NoProfiler)));
     assert!(end.facts.fix.contains("systemctl enable --now plimsoll-profiler.socket"), "{end:?}");

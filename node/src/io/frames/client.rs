@@ -8,6 +8,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
 use socket2::Socket;
 
+use crate::core::captures::SendingProcess;
 use crate::core::departure::SocketPoll;
 use crate::io::listen::senders::known_process;
 
@@ -17,8 +18,9 @@ pub(super) struct Client {
     buffer: Vec<u8>,
     /// Nothing more is read.
     pub(super) is_ended: bool,
-    /// The process that connected, if the kernel states it.
-    pub(super) process: Option<u32>,
+    /// The process that connected, if the kernel states it, and when it was accepted: whoever sends
+    /// later may be another one, which has its connection.
+    pub(super) process: Option<SendingProcess>,
 }
 
 /// Why a client is disconnected.

@@ -22,6 +22,7 @@ use super::answers::WaitingAnswers;
 use super::connections::{Connection, ConnectionId, Connections, Ready};
 use super::listen_error::ListenError;
 use crate::config::SocketAccess;
+use crate::core::captures::SendingProcess;
 use crate::core::departure::SocketPoll;
 use crate::core::spool::NoteNumber;
 use client::{Client, Ended};
@@ -46,7 +47,7 @@ struct Open {
 #[derive(Debug)]
 pub struct SentFrame {
     pub frame: Frame,
-    pub process: Option<u32>,
+    pub process: Option<SendingProcess>,
 }
 
 /// The answer to a frame, and the note that it waits for.

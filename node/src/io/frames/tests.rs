@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_clock::Deadline;
+use plimsoll_clock::{Deadline, since_boot};
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::FRAME_BYTES_MAX;
 use plimsoll_schemas::wire::Latency;
@@ -460,17 +460,29 @@ async fn an_absent_socket_is_never_readable() {
 }
 
 #[tokio::test]
-async fn a_frame_comes_with_the_process_that_connected() {
+async fn a_frame_comes_with_the_process_that_connected_and_when() {
     let mut place = Place::new();
     let mut client = place.connect();
     client.write_all(&frame(1)).unwrap();
     place.frames.readable().await;
     let mut processes = Vec::new();
-    while processes.is_empty() {
-        place.frames.take(|sent| {
-            processes.extend(sent.as_ref().ok().map(|sent| sent.process));
-            at_once(sent)
-        });
+    for (number, before) in [(2, 0), (3, 1)] {
+        place.frames.readable().await;
+        while processes.len() == before {
+            place.frames.take(|sent| {
+                processes.extend(sent.as_ref().ok().and_then(|sent| sent.process));
+                at_once(sent)
+            });
+        }
+        let accepted_by = since_boot();
+        assert!(processes[0].alive_at <= accepted_by);
+        // Until the clock shows another instant.
+        while since_boot() == accepted_by {
+            std::thread::yield_now();
+        }
+        client.write_all(&frame(number)).unwrap();
     }
-    assert_eq!(processes, [Some(std::process::id())]);
+    assert_eq!(processes[0].pid, std::process::id());
+    // Who sends later may have been given the connection.
+    assert_eq!(processes[0], processes[1]);
 }

@@ -11,8 +11,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg};
+use plimsoll_clock::since_boot;
 
 use crate::config::SocketAccess;
+use crate::core::captures::SendingProcess;
 use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
 use crate::limits::DATAGRAM_BYTES_MAX;
@@ -23,7 +25,7 @@ use crate::io::unix_path::Admission;
 /// A datagram that was admitted.
 pub(super) struct Sent<'a> {
     pub(super) bytes: &'a [u8],
-    pub(super) process: Option<u32>,
+    pub(super) process: Option<SendingProcess>,
 }
 
 /// Who may send, and room for one datagram.
@@ -35,10 +37,11 @@ pub(super) struct Senders {
     control: Vec<u8>,
 }
 
-/// The kernel states 0 for a process of another pid namespace, and for a datagram that was sent
-/// before it was asked.
-pub(in crate::io) fn known_process(pid: i32) -> Option<u32> {
-    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+/// A process that the kernel states now. It states 0 for one of another pid namespace, and for a
+/// datagram that was sent before it was asked.
+pub(in crate::io) fn known_process(pid: i32) -> Option<SendingProcess> {
+    let pid = u32::try_from(pid).ok().filter(|pid| *pid > 0)?;
+    Some(SendingProcess { pid, alive_at: since_boot() })
 }
 
 impl Senders {

@@ -306,7 +306,7 @@ fn processes(sockets: &mut Sockets) -> Vec<Option<u32>> {
     let mut processes = Vec::new();
     sockets.take(&mut Cost::default(), |event| {
         if let SocketEvent::Datagram { sender, .. } = event {
-            processes.push(sender);
+            processes.push(sender.map(|sender| sender.pid));
         }
     });
     processes

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::BootMillis;
+
 use super::reason::CaptureState;
 use super::response::CaptureFacts;
 
@@ -18,10 +20,10 @@ pub struct ProfilerOrder {
     /// Whether the profile has whole paths of files.
     #[serde(default)]
     pub full_paths: bool,
-    /// How long ago the process sent the node a sample, as the kernel stated to it; `None` when an
-    /// operator named the process. A younger process has taken over its number.
+    /// An instant at which the process that sends was there, as the kernel stated to the node;
+    /// `None` when an operator named the process. One that started later has taken over its number.
     #[serde(default)]
-    pub sent_ms_ago: Option<u64>,
+    pub alive_at: Option<BootMillis>,
 }
 
 /// The line before the bytes.

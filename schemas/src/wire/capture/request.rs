@@ -130,6 +130,15 @@ impl CaptureRequest {
 }
 
 impl CaptureOrder {
+    /// Whether this is the same order again. That of an alert may have another instant: each
+    /// aggregator of a pair chooses one when it finds the breach.
+    #[must_use]
+    pub fn is_repeated_by(&self, other: &Self) -> bool {
+        let (start_at, expires_at) = (self.start_at, self.expires_at);
+        let at_own_instant = || Self { start_at, expires_at, ..other.clone() };
+        self == other || (self.rule.is_some() && *self == at_own_instant())
+    }
+
     /// Checks what an aggregator sends and a node receives.
     ///
     /// # Errors

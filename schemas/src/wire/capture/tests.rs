@@ -149,7 +149,7 @@ fn an_order_out_of_its_bounds_is_refused_by_name() {
         assert_eq!(refused, Err(WireError::Bounds { field: expected }));
     }
     let decode = |request: CaptureRequest| CaptureRequest::decode(&request.encode(&mesh(), &key()));
-    let far = decode(request(CaptureStep::Chunk(16)));
+    let far = decode(request(CaptureStep::Chunk(128)));
     assert_eq!(far, Err(WireError::Bounds { field: "chunk" }));
     let asker = CaptureRequest { asker: "a.>".to_owned(), ..request(CaptureStep::Chunk(0)) };
     assert_eq!(decode(asker), Err(WireError::Bounds { field: "asker" }));

@@ -293,7 +293,9 @@ impl From<ProfileError> for Refusal {
         match error {
             ProfileError::Unknown(_) => Self::not_found(error.to_string()),
             ProfileError::Damaged { .. } => Self::failed(error.to_string()),
-            ProfileError::Subtract(_) => Self::bad(error.to_string()),
+            ProfileError::SameProcess { .. } | ProfileError::Subtract(_) => {
+                Self::bad(error.to_string())
+            }
         }
     }
 }
