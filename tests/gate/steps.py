@@ -191,15 +191,6 @@ STEPS = (
         inputs=RUST,
     ),
     Step(
-        "slow rank", Level.ALL, "wait",
-        (pytest("slow-rank.xml", "tests/python/test_slow_rank.py"),),
-        "installed packages name a slow rank and the function that makes it slow",
-        after=("build",), env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="slow-rank.xml",
-        outside=("deploy/package", "deploy/systemd", "tests/python/machine.py",
-                 "tests/python/test_slow_rank.py", CLIENT),
-        inputs=RUST,
-    ),
-    Step(
         "Prometheus rules", Level.ALL, "files",
         (("sh", "-ec", "promtool test rules deploy/prometheus/tests/*.yml"),),
         "the rules of deploy/prometheus fire as stated", tools=("promtool",),

@@ -113,6 +113,8 @@ fn kept(captured: &Capture, order: &ProfilerOrder, facts: CaptureFacts) -> Outco
     };
 
     let state = match of.ended {
+        // A profile without a stack explains nothing, and must not look as if nothing was done.
+        End::Complete if facts.samples == 0 => CaptureState::Failed(CaptureFailure::Unreadable),
         End::Complete => CaptureState::Kept,
         End::Cancelled => CaptureState::Failed(CaptureFailure::Cancelled),
         End::Exited | End::Replaced if of.ticks.taken == 0 => {

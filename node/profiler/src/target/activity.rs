@@ -2,7 +2,9 @@
 //! GIL.
 //!
 //! `/proc/PID/task/TID/syscall` has the call in which a thread is blocked, and its arguments. A
-//! thread that waits for the global interpreter lock waits on a futex inside the lock.
+//! thread that waits for the global interpreter lock waits on a futex inside the lock. That file is
+//! for the owner of the process alone: a profiler of another user, whose one right is to read
+//! memory, has `/proc/PID/task/TID/stat`, in which such a thread waits for something.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -32,7 +34,14 @@ pub struct Observed {
 #[derive(Debug)]
 struct KernelThread {
     id: ThreadId,
-    call: File,
+    source: Source,
+}
+
+/// The file that has what a thread does.
+#[derive(Debug)]
+enum Source {
+    Call(File),
+    Stat(File),
 }
 
 impl KernelThreads {
@@ -66,16 +75,24 @@ impl KernelThreads {
 impl KernelThread {
     fn open(pid: ProcessId, native_id: u64) -> Option<Self> {
         let id = ThreadId(kernel_id(pid, native_id)?);
-        let call = File::open(format!("/proc/{pid}/task/{}/syscall", id.0)).ok()?;
-        Some(Self { id, call })
+        let task = format!("/proc/{pid}/task/{}", id.0);
+        let call = File::open(format!("{task}/syscall")).map(Source::Call);
+        let source = call.or_else(|_| File::open(format!("{task}/stat")).map(Source::Stat));
+        Some(Self { id, source: source.ok()? })
     }
 
     fn observe(&self, gil: Address) -> Option<Observed> {
-        // A call's number, six arguments, two addresses.
+        // A call's number, six arguments, two addresses; of the other file the start is enough.
         let mut bytes = [0; 256];
-        let length = self.call.read_at(&mut bytes, 0).ok()?;
-        let text = str::from_utf8(&bytes[..length]).ok()?;
-        Some(Observed { id: self.id, activity: activity(text, gil) })
+        let (Source::Call(file) | Source::Stat(file)) = &self.source;
+        let length = file.read_at(&mut bytes, 0).ok()?;
+        let text = String::from_utf8_lossy(&bytes[..length]);
+
+        let activity = match &self.source {
+            Source::Call(_) => activity(&text, gil),
+            Source::Stat(_) => activity_in_stat(&text)?,
+        };
+        Some(Observed { id: self.id, activity })
     }
 }
 
@@ -117,9 +134,32 @@ fn activity(call: &str, gil: Address) -> ThreadActivity {
     }
 }
 
+/// By the letter after the name, which may have any characters; `None` without one.
+fn activity_in_stat(stat: &str) -> Option<ThreadActivity> {
+    match stat.rsplit_once(") ")?.1.chars().next()? {
+        'R' => Some(ThreadActivity::Running),
+        'Z' | 'X' => None,
+        _ => Some(ThreadActivity::Waiting),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_runs_or_waits_by_its_letter() {
+        for (stat, expected) in [
+            ("7 (python3) R 1 7 7 0", Some(ThreadActivity::Running)),
+            ("7 (a) S b) S 1 7 7 0", Some(ThreadActivity::Waiting)),
+            ("7 (a) R b) D 1 7", Some(ThreadActivity::Waiting)),
+            ("7 (python3) Z 1", None),
+            ("7 (python3", None),
+            ("", None),
+        ] {
+            assert_eq!(activity_in_stat(stat), expected, "{stat}");
+        }
+    }
 
     #[test]
     fn a_thread_waits_for_the_lock_if_its_futex_lies_in_it() {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use nix::unistd::geteuid;
@@ -40,30 +39,46 @@ fn a_readable_process_is_open_on_every_rung() {
     }
 }
 
-/// Runs the program as a user who may not read the process that it is given.
-fn as_another_user(arguments: &[&str]) -> Output {
-    const NOBODY: u32 = 65_534;
-    if geteuid().is_root() {
-        let folder = TempDir::new().unwrap();
-        let copy = folder.path().join("profiler");
-        // By another process: a file that this one has written may be busy while other tests fork.
-        assert!(Command::new("cp").arg(PROFILER).arg(&copy).status().unwrap().success());
-        for path in [folder.path(), &copy] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let mut command = Command::new(&copy);
-        return command.args(arguments).uid(NOBODY).gid(NOBODY).output().unwrap();
+/// Runs the program as a user who may not read the process that it is given, but for the
+/// capabilities.
+fn as_another_user(capabilities: &str, arguments: &[&str]) -> Output {
+    if !geteuid().is_root() {
+        return run(arguments);
     }
-    run(arguments)
+    let folder = TempDir::new().unwrap();
+    let copy = folder.path().join("profiler");
+    // By another process: a file that this one has written may be busy while other tests fork.
+    assert!(Command::new("cp").arg(PROFILER).arg(&copy).status().unwrap().success());
+    for path in [folder.path(), &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(format!("--inh-caps=-all{capabilities}"));
+    command.arg(format!("--ambient-caps=-all{capabilities}"));
+    command.arg(&copy).args(arguments).output().unwrap()
+}
+
+#[test]
+fn one_capability_is_enough_to_read_another_users_process() {
+    let python = pythons().pop_first().expect("there is one");
+    let program = Program::start(&python, RESTS);
+    let pid = program.pid().to_string();
+    let order = ["--pid", &pid, "--seconds", "1", "--rate", "50"];
+    let folded = as_another_user(",+sys_ptrace", &order);
+    assert_eq!(folded.status.code(), Some(0), "{folded:?}");
+    let expected = format!("<module> ({}:3) ", program.script.path.display());
+    assert!(most_frequent(&folded, &expected) > 25);
 }
 
 #[test]
 fn a_process_of_another_user_is_closed_and_the_fix_is_named() {
     // Of root, as the first process is; it need not be a Python one, as rights come first.
     let first = ["--pid", "1"];
-    let refused = as_another_user(&first);
+    let refused = as_another_user("", &first);
     assert_eq!(refused.status.code(), Some(11), "{refused:?}");
-    let probed = as_another_user(&["--pid", "1", "--probe"]);
+    let probed = as_another_user("", &["--pid", "1", "--probe"]);
     assert_eq!(probed.status.code(), Some(11), "{probed:?}");
     assert!(text(&probed).contains("states of threads: open"), "{probed:?}");
     for output in [refused, probed] {
