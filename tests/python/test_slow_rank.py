@@ -118,7 +118,7 @@ class Slice(unittest.TestCase):
         machine.run("systemctl", "start", *packages.SERVICES)
 
     def a_planted_function_is_found(self, machine, slow_in, words, function):
-        self.assertEqual(self.alerts(machine), [], "healthy ranks name nobody")
+        self.assertEqual(self.alerts(machine), [], "no healthy rank is named")
         (machine.root / SLOW_FILE).write_text(slow_in)
         slow_at = time.monotonic()
 
@@ -148,7 +148,7 @@ class Slice(unittest.TestCase):
         machine.run("systemd-run", f"--unit=rank-{rank}", "--collect", "--quiet", *user, *given, *job)
 
     def within(self, seconds, since, found):
-        """The first value that is true within so many seconds."""
+        """The first value that is true, within these seconds of `since`."""
         while time.monotonic() < since + seconds:
             if value := found():
                 return value

@@ -237,7 +237,7 @@ impl Alerting {
         }
     }
 
-    /// Alerts that have begun to fire since this was last called.
+    /// Alerts that have started to fire since this was last called.
     pub fn take_fired(&mut self) -> Vec<AlertKey> {
         std::mem::take(&mut self.fired)
     }

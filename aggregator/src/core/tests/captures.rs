@@ -5,7 +5,7 @@ use plimsoll_schemas::summary::ProfileRow;
 
 use super::*;
 
-/// Nodes a to f whose samples take so many milliseconds, judged for so many seconds.
+/// Nodes a to f whose samples take `values` in milliseconds, judged for `seconds`.
 fn judged(mut core: Core, values: [u64; 6], seconds: u32) -> Core {
     let mut speakers = ["a", "b", "c", "d", "e", "f"].map(Speaker::new);
     for second in 0..seconds {

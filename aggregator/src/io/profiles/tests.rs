@@ -27,7 +27,7 @@ fn id(n: u8) -> CaptureId {
     CaptureId::derived(&[&[n]])
 }
 
-/// Ten seconds at 100 Hz in which `main` calls these functions for so many samples.
+/// Ten seconds at 100 Hz in which `main` calls each of these functions for a number of samples.
 pub(crate) fn pprof_of(functions: &[(&str, u64)]) -> Vec<u8> {
     let mut profile = Profile::new(ValueType::wall(), 10_000_000);
     profile.duration_ns = 10_000_000_000;

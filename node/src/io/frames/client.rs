@@ -18,8 +18,8 @@ pub(super) struct Client {
     buffer: Vec<u8>,
     /// Nothing more is read.
     pub(super) is_ended: bool,
-    /// The process that connected, if the kernel states it, and when it was accepted: whoever sends
-    /// later may be another one, which has its connection.
+    /// The process that connected, if the kernel states it, and when it was accepted. It may have
+    /// passed the connection to another one.
     pub(super) process: Option<SendingProcess>,
 }
 
