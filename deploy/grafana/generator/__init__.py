@@ -18,7 +18,7 @@ def rendered() -> dict[str, str]:
 
 
 def _text(dashboard: Json) -> str:
-    """One panel a line, so that a difference is that of a panel."""
+    """One panel a line, so that a line of a difference is a panel."""
 
     def entry(key: str, value: object) -> str:
         if isinstance(value, list) and value:

@@ -523,7 +523,7 @@ def _bus() -> Row:
             ),
             lines(
                 "Connection to the broker",
-                "Latest round trip, and by how much it is longer than that of half of the mesh.",
+                "Latest round trip, and by how much it exceeds the mesh's median.",
                 "s",
                 _sensor("broker_round_trip_seconds", "round trip"),
                 _sensor("link_delay_seconds", "longer than usual"),
@@ -598,7 +598,7 @@ def _ledger() -> Row:
             ),
             lines(
                 "Unknown time and duplicate names",
-                "Seconds of crashed incarnations of which no report exists, and messages of another node "
+                "Seconds of crashed incarnations without a report, and messages of another node "
                 "with the same name.",
                 "none",
                 Query("max(plimsoll_node_unknown_seconds_total)", "unknown seconds"),

@@ -81,7 +81,7 @@ def tag_text(pairs: Iterable[Pair]) -> str:
 
 
 def tag_pairs(tags: str) -> List[Pair]:
-    """The pairs of which `tag_text` made a tag field: keys hold no colon, values no comma."""
+    """The pairs in a tag field made by `tag_text`: keys hold no colon, values no comma."""
     found = (tag.partition(":") for tag in tags[len("|#") :].split(",") if tag)
     return [(key, value) for key, _, value in found]
 

@@ -306,7 +306,7 @@ class DropCounter(Counter):
 
 
 class Gauge(Series):
-    """A value of which the last one counts."""
+    """A value that replaces the one before."""
 
     __slots__ = ("latest", "last")
 

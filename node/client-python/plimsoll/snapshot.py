@@ -56,7 +56,7 @@ def get_summary_stats(operation: str, /, **labels: object) -> SummaryStats:
 
 
 def _entry(every: List[Series]) -> Dict[str, Any]:
-    """Statistics of one name, of which there may be several kinds and sets of labels."""
+    """Statistics of one name, which may have several kinds and sets of labels."""
     latencies: Dict[Tuple[Tuple[str, str], ...], List[_Samples]] = {}
     counters: Dict[Tuple[Tuple[str, str], ...], float] = {}
     gauges: Dict[Tuple[Tuple[str, str], ...], float] = {}

@@ -24,23 +24,24 @@ pub(super) struct Finding {
     /// The address, file, stream, node or setting.
     #[serde(rename = "where")]
     pub(super) place: String,
-    /// A command or a setting that fixes it; JSON has it as `mend`.
-    pub(super) mend: String,
+    /// A command or a setting that fixes it.
+    #[serde(rename = "mend")]
+    pub(super) fix: String,
 }
 
 impl Finding {
-    pub(super) fn error(place: &str, what: String, mend: &str) -> Self {
-        Self::new(Severity::Error, place, what, mend)
+    pub(super) fn error(place: &str, what: String, fix: &str) -> Self {
+        Self::new(Severity::Error, place, what, fix)
     }
 
-    pub(super) fn warning(place: &str, what: String, mend: &str) -> Self {
-        Self::new(Severity::Warning, place, what, mend)
+    pub(super) fn warning(place: &str, what: String, fix: &str) -> Self {
+        Self::new(Severity::Warning, place, what, fix)
     }
 
     /// The name of the check is set by [`DoctorReport::add`].
-    fn new(severity: Severity, place: &str, what: String, mend: &str) -> Self {
-        let (place, mend) = (place.to_owned(), mend.to_owned());
-        Self { check: "", severity, what, place, mend }
+    fn new(severity: Severity, place: &str, what: String, fix: &str) -> Self {
+        let (place, fix) = (place.to_owned(), fix.to_owned());
+        Self { check: "", severity, what, place, fix }
     }
 }
 
@@ -103,14 +104,14 @@ impl DoctorReport {
     /// The report for people.
     pub(super) fn words(&self) -> String {
         let mut text = String::new();
-        for Finding { check, severity, what, place, mend } in &self.findings {
+        for Finding { check, severity, what, place, fix } in &self.findings {
             let severity = match severity {
                 Severity::Error => "ERROR",
                 Severity::Warning => "warning",
             };
-            let (what, place, mend) = (safe(what), safe(place), safe(mend));
+            let (what, place, fix) = (safe(what), safe(place), safe(fix));
             text += &format!("{severity:<8} {check:<12} {place}: {what}\n");
-            text += &format!("{:<8} {:<12} fix: {mend}\n", "", "");
+            text += &format!("{:<8} {:<12} fix: {fix}\n", "", "");
         }
 
         for Skipped { check, reason } in &self.skipped {

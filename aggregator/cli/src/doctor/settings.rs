@@ -133,8 +133,8 @@ fn one<T: DeserializeOwned>(
             Ok(config)
         }
         Err(error) => {
-            let mend = "correct the key; --check-config of the program checks the file";
-            report.add(CHECK, Ok(vec![Finding::error(&place, error, mend)]));
+            let fix = "correct the key; --check-config of the program checks the file";
+            report.add(CHECK, Ok(vec![Finding::error(&place, error, fix)]));
             Err(format!("{place} cannot be used"))
         }
     }

@@ -199,7 +199,7 @@ function evidence({ evidence: of }: Row): Fact[] {
   ];
 }
 
-/** What its process does more than that of a peer, from profiles of the same seconds. */
+/** What its process does more than a peer's process, from profiles of the same seconds. */
 function Profiled({ of }: { of: ProfileEvidence }) {
   const perSecond = (seconds: number) => `${latency(seconds)}/s`;
   return (

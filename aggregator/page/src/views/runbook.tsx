@@ -66,7 +66,7 @@ function Block({ of }: { of: string }) {
   if (heading) {
     const rest = of.slice(heading[0].length).trim();
     const title = inline(heading[2]!);
-    // The first heading of the file is that of the view.
+    // The first heading of the file is the view's heading.
     const depth = heading[1]!.length;
     return (
       <>

@@ -58,20 +58,25 @@ impl StepOperations {
             if rule.class(class).is_none() {
                 continue;
             }
+
             if let Some(seen) = self.0.get_mut(step) {
                 *seen = now.max(*seen);
                 continue;
             }
+
             let Ok(step) = Operation::new(step) else { continue };
             if !rule.watches(&step) {
                 continue;
             }
+
+            // None is pushed out for another: a peer's history would start over each time.
             if self.0.len() == STEP_OPERATIONS_MAX {
                 without_room += 1;
                 continue;
             }
             self.0.insert(step, now);
         }
+
         without_room
     }
 

@@ -72,8 +72,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
 
 /// By how much the way of each node to the broker is slower than that of half of the mesh.
 fn write_delays(writer: &mut Writer, page: &LabelledView<'_>) {
-    let help =
-        "Time by which the node's round trip to the broker is longer than that of half of the mesh";
+    let help = "Time by which the node's round trip to the broker exceeds the mesh's median";
     let family = Family::gauge("plimsoll_node_link_delay_seconds", help);
     writer.each(family, page.up_nodes(), |node| {
         page.view.own.broker.link_delay(NodeAt::new(node, page.view.at).way()?)

@@ -165,7 +165,7 @@ fn write_rule_files(writer: &mut Writer, view: &View) {
                 over its limit, otherwise 0";
     let few = view.insufficient.iter().map(|(budget, is_so)| (budget.as_str(), *is_so));
     writer.by_label(Family::gauge("plimsoll_budget_insufficient", help), "budget", few);
-    let help = "1 for an operation with a budget of which samples stopped although its jobs have not \
+    let help = "1 for an operation with a budget whose samples stopped although its jobs have not \
                 ended, otherwise 0";
     let absent = view.absence.iter().map(|(operation, is_so)| (operation.as_str(), *is_so));
     writer.by_label(Family::gauge("plimsoll_operation_absent", help), "operation", absent);

@@ -254,7 +254,7 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
     )
     .gauge("plimsoll_agent_spool_crash_lost_samples", spool.crashed);
 
-    page.about("Latency samples of which a damaged spool does not record whether they were sent")
+    page.about("Latency samples in a damaged spool, which does not record whether they were sent")
         .gauge("plimsoll_agent_spool_uncertain_samples", spool.uncertain);
 
     page.about("Quarantined spool files, per reason").by("reason").counters(

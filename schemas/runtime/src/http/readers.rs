@@ -66,7 +66,7 @@ pub(super) async fn admit(
     readers.refused.count(RequestRefusal::Token);
     let is_bearer = request.headers().get(header::AUTHORIZATION);
     let is_bearer = is_bearer.is_some_and(|value| after(value.as_bytes(), b"Bearer ").is_some());
-    let why = "reading needs a token: send `Authorization: Bearer <token>` with that of \
+    let why = "reading needs a token: send `Authorization: Bearer <token>` with the one in \
                http.reader_token_file; in a browser it is the password, with any user name\n";
     let mut response = (StatusCode::UNAUTHORIZED, why).into_response();
     // A browser would ask a person for a password where its page has sent a wrong token.

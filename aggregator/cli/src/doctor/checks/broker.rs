@@ -78,18 +78,18 @@ fn uncreated(aggregators: &[AggregatorFacts]) -> Option<&str> {
 
 fn max_payload(url: &str, payload_bytes_max: usize) -> Vec<Finding> {
     let Some(text) = small_payload(payload_bytes_max) else { return Vec::new() };
-    let (what, mend) = cause_and_fix(&text);
-    vec![Finding::warning(url, what.to_owned(), mend.unwrap_or_default())]
+    let (what, fix) = cause_and_fix(&text);
+    vec![Finding::warning(url, what.to_owned(), fix.unwrap_or_default())]
 }
 
 fn reachable(program: &str, url: &str, of: &Result<BrokerReport, String>) -> Vec<Finding> {
     let Err(error) = of else { return Vec::new() };
-    let mend = if error.contains("authorization") {
+    let fix = if error.contains("authorization") {
         format!("set the {program}'s credentials in [bus], such as bus.credentials_file")
     } else {
         "start nats-server, or correct bus.url (--nats)".to_owned()
     };
-    vec![Finding::error(url, format!("the broker does not answer: {error}"), &mend)]
+    vec![Finding::error(url, format!("the broker does not answer: {error}"), &fix)]
 }
 
 fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
@@ -115,8 +115,8 @@ fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
         what += &format!("; others matter with {}", needs.join(", "));
     }
 
-    let mend = format!("install nats-server {} or newer", advisories::SOUND);
-    Ok(vec![Finding::warning(url, what, &mend)])
+    let fix = format!("install nats-server {} or newer", advisories::SOUND);
+    Ok(vec![Finding::warning(url, what, &fix)])
 }
 
 fn jetstream(url: &str, state: JetStreamState) -> Vec<Finding> {
@@ -141,10 +141,10 @@ fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Findin
         let verb = if *is_publish { "publish to" } else { "subscribe to" };
         let key = if *is_publish { "publish" } else { "subscribe" };
         let what = format!("the {program} may not {verb} {subject}");
-        let mend = format!(
+        let fix = format!(
             "add {subject:?} to permissions.{key} of its user; `plimsoll nats-config` prints all"
         );
-        Finding::error(url, what, &mend)
+        Finding::error(url, what, &fix)
     };
 
     // A node works without the JetStream API.
@@ -285,7 +285,7 @@ mod tests {
 
     fn only(report: &DoctorReport) -> (&'static str, Severity, String) {
         let [found] = report.findings() else { panic!("{}", report.words()) };
-        (found.check, found.severity, format!("{}: {} | {}", found.place, found.what, found.mend))
+        (found.check, found.severity, format!("{}: {} | {}", found.place, found.what, found.fix))
     }
 
     #[test]
@@ -333,14 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn jetstream_that_is_off_or_silent_is_an_error_with_its_mend() {
-        for (jetstream, mend) in
+    fn jetstream_that_is_off_or_silent_is_an_error_with_its_fix() {
+        for (jetstream, fix) in
             [(JetStreamState::Absent, "--jetstream"), (JetStreamState::Silent, "nats-config")]
         {
             let report = checked(BrokerReport { jetstream, ..healthy() });
             let (check, severity, text) = only(&report);
             assert_eq!((check, severity), ("jetstream", Severity::Error));
-            assert!(text.contains(mend), "{text}");
+            assert!(text.contains(fix), "{text}");
             assert_eq!(report.skipped(), ["permissions", "streams"]);
         }
     }
@@ -368,7 +368,7 @@ mod tests {
         let cause = Some("the broker has no room for a stream; raise `max_file_store`");
         let found = found(None, cause).unwrap();
         assert_eq!(found.what, "the stream is missing: the broker has no room for a stream");
-        assert_eq!(found.mend, "raise `max_file_store`");
+        assert_eq!(found.fix, "raise `max_file_store`");
 
         let taken = StreamReport { taken_by: Some("EVERYTHING".to_owned()), ..of(None) };
         let found = stream(&taken, 400, None).unwrap();

@@ -17,11 +17,11 @@ pub(in super::super) fn check(local: &Local, report: &mut DoctorReport) {
 
 fn of_node(config: &NodeConfig) -> Vec<Finding> {
     let any = "any client that reaches it can write metrics of this node";
-    let mend = "with a proxy for TLS and authentication in front of it";
+    let fix = "with a proxy for TLS and authentication in front of it";
     let otlp = [("otlp.http", config.otlp.http), ("otlp.grpc", config.otlp.grpc)];
     let otlp = otlp.into_iter().filter_map(|(key, at)| Some((key, at?)));
     let intake = config.listen.addresses().chain(otlp);
-    let intake = intake.filter_map(|(key, at)| exposed("node", key, at, any, mend));
+    let intake = intake.filter_map(|(key, at)| exposed("node", key, at, any, fix));
     let http = &config.http;
     let guards = Guards {
         has_tls: http.certificate_file.is_some(),
@@ -50,7 +50,7 @@ struct Guards {
 }
 
 fn exposed_pages(program: &str, address: SocketAddr, guards: Guards) -> Option<Finding> {
-    let (what, mend) = match guards {
+    let (what, fix) = match guards {
         Guards { has_tls: true, has_token: true } => return None,
         Guards { has_tls: false, has_token: false } => (
             "reading needs no token, and TLS is off",
@@ -63,7 +63,7 @@ fn exposed_pages(program: &str, address: SocketAddr, guards: Guards) -> Option<F
             ("reading needs no token", "or http.reader_token_file")
         }
     };
-    exposed(program, "http.address", address, what, mend)
+    exposed(program, "http.address", address, what, fix)
 }
 
 fn exposed(
@@ -71,15 +71,15 @@ fn exposed(
     key: &str,
     address: SocketAddr,
     what: &str,
-    mend: &str,
+    fix: &str,
 ) -> Option<Finding> {
     let ip = address.ip();
     if ip.to_canonical().is_loopback() {
         return None;
     }
     let what = format!("listens beyond this machine: {what}");
-    let mend = format!("set {key} = \"127.0.0.1:{}\", {mend}", address.port());
-    Some(Finding::warning(&format!("{key} of the {program}, {address}"), what, &mend))
+    let fix = format!("set {key} = \"127.0.0.1:{}\", {fix}", address.port());
+    Some(Finding::warning(&format!("{key} of the {program}, {address}"), what, &fix))
 }
 
 fn bus(program: &str, bus: &BusSettings) -> Vec<Finding> {
@@ -103,9 +103,9 @@ fn bus(program: &str, bus: &BusSettings) -> Vec<Finding> {
             "messages cross the network without TLS, and anyone there can send some"
         };
 
-        let mend = format!("set bus.url = \"tls://{host}\" and credentials, on both sides");
+        let fix = format!("set bus.url = \"tls://{host}\" and credentials, on both sides");
         let place = format!("bus.url of the {program}, {host}");
-        Some(Finding::warning(&place, what.to_owned(), &mend))
+        Some(Finding::warning(&place, what.to_owned(), &fix))
     };
 
     urls.filter_map(finding).collect()
@@ -141,7 +141,7 @@ mod tests {
         let expected =
             ["listen.udp of the node, 0.0.0.0:8125", "http.address of the node, [::]:9901"];
         assert_eq!(places(&found), expected);
-        assert!(found[0].mend.starts_with("set listen.udp = \"127.0.0.1:8125\""), "{found:?}");
+        assert!(found[0].fix.starts_with("set listen.udp = \"127.0.0.1:8125\""), "{found:?}");
         let mut aggregator = AggregatorConfig::default();
         aggregator.http.address = ([10, 0, 0, 7], 9900).into();
         let found = of_aggregator(&aggregator);
@@ -150,7 +150,7 @@ mod tests {
         aggregator.http.reader_token_file = Some("/t".into());
         let found = of_aggregator(&aggregator);
         assert!(found[0].what.contains("tokens are sent without TLS"), "{found:?}");
-        assert!(found[0].mend.ends_with("or http.certificate_file and http.key_file"), "{found:?}");
+        assert!(found[0].fix.ends_with("or http.certificate_file and http.key_file"), "{found:?}");
         aggregator.http.certificate_file = Some("/c".into());
         assert_eq!(of_aggregator(&aggregator), []);
     }

@@ -33,8 +33,8 @@ fn captures(facts: &CaptureFacts) -> Vec<Finding> {
     });
     let socket = absent.as_ref().map(|reason| {
         let what = format!("nothing listens on captures.socket: {reason}");
-        let mend = "systemctl enable --now plimsoll-profiler.socket";
-        Finding::error(&socket.display().to_string(), what, mend)
+        let fix = "systemctl enable --now plimsoll-profiler.socket";
+        Finding::error(&socket.display().to_string(), what, fix)
     });
     key.into_iter().chain(credentials).chain(socket).collect()
 }
@@ -52,8 +52,8 @@ fn each<T>(
 
 fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option<Finding> {
     let place = path.display().to_string();
-    let error = |what: String, mend: &str| Some(Finding::error(&place, what, mend));
-    let warning = |what: String, mend: &str| Some(Finding::warning(&place, what, mend));
+    let error = |what: String, fix: &str| Some(Finding::error(&place, what, fix));
+    let warning = |what: String, fix: &str| Some(Finding::warning(&place, what, fix));
 
     match state {
         SocketState::Missing(reason) => error(
@@ -89,7 +89,7 @@ fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option
 }
 
 fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
-    let mend = format!(
+    let fix = format!(
         "sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES} and restart the node; or use \
          listen.unix, where senders wait"
     );
@@ -97,19 +97,19 @@ fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
     match of_port {
         Some((port, Some(drops))) if *drops > 0 => {
             let what = format!("the kernel dropped {} of the node", counted(*drops, "datagram"));
-            vec![Finding::error(&format!("UDP port {port}"), what, &mend)]
+            vec![Finding::error(&format!("UDP port {port}"), what, &fix)]
         }
         Some((port, None)) => {
             let what = "nothing listens on listen.udp".to_owned();
-            let mend = "start plimsoll-node, or correct listen.udp";
-            vec![Finding::error(&format!("UDP port {port}"), what, mend)]
+            let fix = "start plimsoll-node, or correct listen.udp";
+            vec![Finding::error(&format!("UDP port {port}"), what, fix)]
         }
         Some((_, Some(_))) => Vec::new(),
         // The kernel does not count them by program.
         None if *buffer_errors > 0 => {
             let drops = counted(*buffer_errors, "datagram");
             let what = format!("the kernel dropped {drops} of some program");
-            vec![Finding::warning("/proc/net/snmp", what, &mend)]
+            vec![Finding::warning("/proc/net/snmp", what, &fix)]
         }
         None => Vec::new(),
     }
@@ -123,10 +123,10 @@ fn buffers(rmem_max: u64) -> Vec<Finding> {
         "receive buffers are limited to {rmem_max} bytes; a node that is not root asks for \
          {SOCKET_RECEIVE_BYTES}"
     );
-    let mend = format!(
+    let fix = format!(
         "sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}, and the same line in /etc/sysctl.d"
     );
-    vec![Finding::warning("net.core.rmem_max", what, &mend)]
+    vec![Finding::warning("net.core.rmem_max", what, &fix)]
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
@@ -142,13 +142,13 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
 
     let (left, all) = (bytes(free as f64), bytes(total as f64));
     let what = format!("{left} of {all} free for {key}");
-    let mend = format!("free some space, or set {key} to a larger disk");
+    let fix = format!("free some space, or set {key} to a larger disk");
     // Bytes decide the error: the files of a mesh need some room whatever the size of the disk.
     if free < DISK_FREE_MIN {
-        return Some(Finding::error(&place, what, &mend));
+        return Some(Finding::error(&place, what, &fix));
     }
     let is_low = (free as f64) < DISK_FREE_SHARE * total as f64;
-    is_low.then(|| Finding::warning(&place, what, &mend))
+    is_low.then(|| Finding::warning(&place, what, &fix))
 }
 
 fn secret(facts: &SecretFacts) -> Option<Finding> {
@@ -180,7 +180,7 @@ mod tests {
     fn of_socket(state: SocketState) -> Option<(Severity, String, String)> {
         let path = "/run/p/s".into();
         let facts = SocketFacts { key: "listen.unix", path, wanted_mode: 0o660, state };
-        socket(&facts).map(|found| (found.severity, found.what, found.mend))
+        socket(&facts).map(|found| (found.severity, found.what, found.fix))
     }
 
     fn listening(mode: u32, owner: u32, directory_mode: u32, refused: Option<&str>) -> SocketState {
@@ -231,9 +231,9 @@ mod tests {
         };
         assert_eq!(of(None, true, true), []);
         let found = of(Some("No such file"), false, false);
-        let mends: Vec<&str> = found.iter().map(|finding| &*finding.mend).collect();
+        let fixes: Vec<&str> = found.iter().map(|finding| &*finding.fix).collect();
         assert_eq!(
-            mends,
+            fixes,
             [
                 "set confirm.key_file to the aggregators' key",
                 "give the node credentials: plimsoll nats-config",
@@ -246,7 +246,7 @@ mod tests {
     fn a_small_receive_buffer_has_the_command_that_enlarges_it() {
         assert_eq!(buffers(4 * 1024 * 1024), []);
         let found = buffers(212_992);
-        assert!(found[0].mend.starts_with("sysctl -w net.core.rmem_max=4194304"), "{found:?}");
+        assert!(found[0].fix.starts_with("sysctl -w net.core.rmem_max=4194304"), "{found:?}");
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
     fn a_secret_that_others_may_read_is_named() {
         let of = |has_group_of_jobs, mode| {
             let (key, path) = ("http.token_file".to_owned(), "/t".into());
-            secret(&SecretFacts { key, path, mode, has_group_of_jobs }).map(|found| found.mend)
+            secret(&SecretFacts { key, path, mode, has_group_of_jobs }).map(|found| found.fix)
         };
         for (has_group_of_jobs, mode, is_wrong) in [
             (true, 0o600, false),
@@ -276,8 +276,8 @@ mod tests {
             (false, 0o660, true),
             (false, 0o644, true),
         ] {
-            let mend = is_wrong.then(|| "chmod 600 /t".to_owned());
-            assert_eq!(of(has_group_of_jobs, Ok(mode)), mend, "{mode:o}");
+            let fix = is_wrong.then(|| "chmod 600 /t".to_owned());
+            assert_eq!(of(has_group_of_jobs, Ok(mode)), fix, "{mode:o}");
         }
         let denied = of(false, Err("denied".into()));
         assert_eq!(denied.as_deref(), Some("correct the path, or its owner"));

@@ -55,16 +55,16 @@ pub(in super::super) fn check_node(facts: Result<NodeFacts, String>, report: &mu
     report.add("node", checked);
 }
 
-fn not_ready(url: &str, cause: &str, else_mend: &str) -> Finding {
-    let (cause, mend) = cause_and_fix(cause);
-    Finding::error(url, format!("is not ready: {cause}"), mend.unwrap_or(else_mend))
+fn not_ready(url: &str, cause: &str, else_fix: &str) -> Finding {
+    let (cause, fix) = cause_and_fix(cause);
+    Finding::error(url, format!("is not ready: {cause}"), fix.unwrap_or(else_fix))
 }
 
 /// The warnings of a program that is ready, in its own words.
 fn warned<'a>(url: &'a str, warnings: &'a [String]) -> impl Iterator<Item = Finding> + 'a {
     warnings.iter().map(move |line| {
-        let (cause, mend) = cause_and_fix(line);
-        Finding::warning(url, cause.to_owned(), mend.unwrap_or("see its log"))
+        let (cause, fix) = cause_and_fix(line);
+        Finding::warning(url, cause.to_owned(), fix.unwrap_or("see its log"))
     })
 }
 
@@ -72,7 +72,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
     let Pages { summary, readiness, .. } = match pages {
         Ok(pages) => pages,
         Err(error) => {
-            let mend = match error {
+            let fix = match error {
                 _ if error.contains(": 401 ") => {
                     "give the token of http.reader_token_file with --token-file"
                 }
@@ -81,7 +81,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
                 }
                 _ => "start plimsoll-aggregator, or give its address with --url",
             };
-            return vec![Finding::error(url, format!("does not answer: {error}"), mend)];
+            return vec![Finding::error(url, format!("does not answer: {error}"), fix)];
         }
     };
 
@@ -94,8 +94,8 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
             let cause = unready.map_or("", |cause| cause_and_fix(cause).0);
             let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
             let what = format!("is not connected to its broker{cause}");
-            let mend = "start the broker, or correct the aggregator's bus.url";
-            found.push(Finding::error(url, what, mend));
+            let fix = "start the broker, or correct the aggregator's bus.url";
+            found.push(Finding::error(url, what, fix));
         }
         Some(cause) if !cause.starts_with(READING) => {
             found.push(not_ready(url, cause, "see the log of the aggregator"));
@@ -124,8 +124,8 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(error) = &summary.rules.rules_error {
         let what = format!("the rule files are invalid, the previous rules stay active: {error}");
-        let mend = "plimsoll-aggregator --rules FILE --check-config names the key";
-        found.push(Finding::error(url, what, mend));
+        let fix = "plimsoll-aggregator --rules FILE --check-config names the key";
+        found.push(Finding::error(url, what, fix));
     }
 
     // Before jobs send anything no budget can match.
@@ -150,17 +150,17 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
 
     for (budget, of) in budgets {
         let what = format!("no sample {of}has matched the budget");
-        let mend = format!(
+        let fix = format!(
             "correct operation, labels or node_labels of [[budget]] {budget:?}, or set enabled = \
              false; plimsoll query lists operations"
         );
-        found.push(Finding::warning(&format!("budget {budget}"), what, &mend));
+        found.push(Finding::warning(&format!("budget {budget}"), what, &fix));
     }
 
     for budget in &summary.rules.insufficient {
         let what = "has too few samples to be judged, and some are over the limit".to_owned();
-        let mend = "set a longer window or a lower quantile";
-        found.push(Finding::warning(&format!("budget {budget}"), what, mend));
+        let fix = "set a longer window or a lower quantile";
+        found.push(Finding::warning(&format!("budget {budget}"), what, fix));
     }
 
     found
@@ -204,8 +204,8 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
         counted(known.len() as u64, "node")
     );
 
-    let mend = "chronyc makestep there, and keep NTP running: timedatectl set-ntp true";
-    Ok(vec![Finding::warning(&place, what, mend)])
+    let fix = "chronyc makestep there, and keep NTP running: timedatectl set-ntp true";
+    Ok(vec![Finding::warning(&place, what, fix)])
 }
 
 fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
@@ -220,8 +220,8 @@ fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
     let finding = |(version, names): (&str, Vec<&str>)| {
         let nodes = counted(names.len() as u64, "node");
         let what = format!("version {version} on {nodes}, {aggregator} on the aggregator");
-        let mend = format!("install {aggregator} there; aggregators are upgraded first");
-        Finding::warning(&listed(&names), what, &mend)
+        let fix = format!("install {aggregator} there; aggregators are upgraded first");
+        Finding::warning(&listed(&names), what, &fix)
     };
 
     others.into_iter().map(finding).collect()
@@ -283,11 +283,11 @@ mod tests {
     #[test]
     fn an_aggregator_that_answers_nothing_and_one_that_is_cut_off_are_errors() {
         let absent = Err("Connection refused".to_owned());
-        assert!(answers("u", &absent)[0].mend.contains("--url"));
+        assert!(answers("u", &absent)[0].fix.contains("--url"));
         let closed = Err("http://u/metrics/summary: 401 Unauthorized: reading needs".to_owned());
-        assert!(answers("u", &closed)[0].mend.contains("--token-file"));
+        assert!(answers("u", &closed)[0].fix.contains("--token-file"));
         let unknown = Err("invalid peer certificate: UnknownIssuer".to_owned());
-        assert!(answers("u", &unknown)[0].mend.contains("--ca-file"));
+        assert!(answers("u", &unknown)[0].fix.contains("--ca-file"));
         let with = |summary, unready: Option<&str>, warnings: &[&str]| {
             let warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
             let readiness = Readiness { unready: unready.map(str::to_owned), warnings };
@@ -300,7 +300,7 @@ mod tests {
         assert!(of(Summary { ready: false, ..summary() })[0].what.contains("backlog"));
         let reading = Some("reading the streams' backlog: 7 messages left");
         let found = with(Summary { ready: false, ..summary() }, reading, &[]);
-        assert!(found[0].mend.starts_with("wait;"), "{found:?}");
+        assert!(found[0].fix.starts_with("wait;"), "{found:?}");
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         let readiness = Readiness { unready, warnings };
         let summary = Summary { ready: false, ..summary() };
         let found = answers("u", &Ok(Pages { summary, nodes: Vec::new(), readiness }));
-        let shown: Vec<_> = found.iter().map(|of| (of.what.as_str(), of.mend.as_str())).collect();
+        let shown: Vec<_> = found.iter().map(|of| (of.what.as_str(), of.fix.as_str())).collect();
         assert_eq!(
             shown,
             [
@@ -331,7 +331,7 @@ mod tests {
         let found = |readiness| {
             let mut report = DoctorReport::default();
             check_node(Ok(NodeFacts { url: "u".to_owned(), readiness }), &mut report);
-            let found = report.findings().iter().map(|of| (of.what.clone(), of.mend.clone()));
+            let found = report.findings().iter().map(|of| (of.what.clone(), of.fix.clone()));
             (found.collect::<Vec<_>>(), report.skipped())
         };
         assert_eq!(found(Ok(Readiness::default())), (vec![], vec![]));
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].place, "budget checkpoint");
         assert_eq!(found[0].what, "no sample of operation \"chekpoint\" has matched the budget");
-        assert!(found[0].mend.contains("[[budget]] \"checkpoint\""), "{}", found[0].mend);
+        assert!(found[0].fix.contains("[[budget]] \"checkpoint\""), "{}", found[0].fix);
 
         // The aggregator's own list has those of labels; each is named once.
         of.rules.unmatched = vec!["checkpoint".to_owned(), "fetch".to_owned()];

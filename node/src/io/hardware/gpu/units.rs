@@ -42,7 +42,7 @@ mod tests {
             ("mJ", joules_from_millijoules(1_234_567), 1_234.567),
             ("KB/s", bytes_per_second_from_kilobytes(12_500_000), 12.5e9),
             ("fan", fan_ratio_from_percent(30), 0.3),
-            ("fan beyond its greatest speed", fan_ratio_from_percent(110), 1.1),
+            ("fan beyond its highest speed", fan_ratio_from_percent(110), 1.1),
             ("count", count(17), 17.0),
         ] {
             assert_eq!(got, Ok(want), "{name}");
