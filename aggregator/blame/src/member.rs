@@ -123,6 +123,12 @@ impl Member {
 
     /// Learns the peer's own noise from a block, and that of all unless the peer may be a culprit.
     pub(crate) fn teach(&mut self, model: &Model, phase: usize, block: Block, noise: &mut Noise) {
+        // The excess of a culprit is no noise of its own: learned as such it would hide the next
+        // incident, and widen the interval until this one could not be shown to be over.
+        if self.suspicion.name().is_some() {
+            self.own.last_residuals = [None; BLOCK_BINS];
+            return;
+        }
         let is_known = self.own.bins >= TEACHES_FROM_BINS;
         self.own.observe(block.level);
         if !is_known {

@@ -113,7 +113,9 @@ impl Noise {
     /// Adds a healthy peer's block; returns its residual in standard deviations.
     pub(crate) fn learn(&mut self, model: &Model, block: Block, peer: Healthy) -> f64 {
         let residual = model.residual(block, peer);
-        let (before, level) = (model.before(block, peer), block.level - peer.mean);
+        let before = model.before(block, peer);
+        // Limited as the level before it: the onset of an excess is no correlation.
+        let level = model.limited(block.level, peer);
         let most = CLIPPED_AT * model.deviation;
         let clipped = residual.clamp(-most, most);
         self.sizes.push(residual.abs());
@@ -177,8 +179,12 @@ impl Model {
 
     /// The level before a block, limited: two wild bins of three would predict anything.
     fn before(&self, block: Block, peer: Healthy) -> f64 {
+        self.limited(block.before, peer)
+    }
+
+    fn limited(&self, level: f64, peer: Healthy) -> f64 {
         let most = self.before_max * peer.variance.sqrt();
-        (block.before - peer.mean).clamp(-most, most)
+        (level - peer.mean).clamp(-most, most)
     }
 
     /// The factors of evidence against the peer, whose variance is this many times that of all;

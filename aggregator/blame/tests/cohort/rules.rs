@@ -122,6 +122,30 @@ fn a_name_ends_half_a_minute_after_the_excess_is_over() {
 }
 
 #[test]
+fn a_second_incident_has_an_interval_as_narrow_as_the_first() {
+    let width = |job: &Job| {
+        let excess = job.last.culprits[0].excess;
+        assert!((19.5..20.5).contains(&excess.percent), "{excess:?}");
+        excess.upper_percent - excess.lower_percent
+    };
+    let mut job = Job::new(Rule::WaitsLeast, 4);
+    assert_eq!(named(&mut job, &[2]), [2]);
+    let first = width(&job);
+    assert_eq!(job.run(180, |_, _| Step::default()).named, 0);
+    let slow = |_, peer| if peer == 2 { Step::slower(0.2) } else { Step::default() };
+    assert_eq!(job.run(60, slow).named, 1);
+    assert!(width(&job) < 1.5 * first, "{} after {first}", width(&job));
+}
+
+#[test]
+fn a_peer_that_was_slow_while_noise_was_learned_is_cleared_within_minutes() {
+    let mut job = Job::new(Rule::WaitsLeast, 4);
+    let slow = |_, peer| if peer == 2 { Step::slower(0.2) } else { Step::default() };
+    assert_eq!(job.run(KNOWN_OF_FEW, slow).named, 1);
+    assert_eq!(job.run(180, |_, _| Step::default()).named, 0);
+}
+
+#[test]
 fn steps_of_several_seconds_are_judged_step_by_step() {
     let mut job = Job::new(Rule::WaitsLeast, 8);
     let every_fifth = |slow: bool| {
