@@ -245,7 +245,7 @@ impl Cohort {
 /// What is known of a member that is named, but for its cost.
 fn culprit(member: &Member, model: &Model, hypotheses: Hypotheses) -> Option<Culprit> {
     let tally = &member.suspicion.name()?.tally;
-    let error = INTERVAL_Z * model.error(tally.bins(), member.own_variance());
+    let error = model.error(tally.bins(), member.own_variance()).max(tally.error()) * INTERVAL_Z;
     let week = per_week(member.evidence.seconds(), hypotheses);
     Some(Culprit {
         peer: member.peer,

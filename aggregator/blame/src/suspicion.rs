@@ -10,7 +10,7 @@
 //! A peer that is silent changes nothing: silence is no evidence.
 
 use crate::limits::{
-    CLASSES_MAX, ENDED_BINS, EXPLAINED, FLOOR, INTERVAL_Z, SUSPECT_SECONDS, TALLY_BINS,
+    BLOCK_BINS, CLASSES_MAX, ENDED_BINS, EXPLAINED, FLOOR, INTERVAL_Z, SUSPECT_SECONDS, TALLY_BINS,
 };
 use crate::report::{Class, Interval};
 
@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     pub(crate) since: Interval,
     bins: f64,
     sum: Slower,
+    /// Of levels.
+    squares: f64,
 }
 
 /// By how much a peer is slower: in one bin, or summed over bins.
@@ -112,18 +114,18 @@ impl Name {
 
 impl Tally {
     fn new(since: Interval) -> Self {
-        Self { since, bins: 0.0, sum: Slower::default() }
+        Self { since, bins: 0.0, sum: Slower::default(), squares: 0.0 }
     }
 
     fn add(&mut self, slower: &Slower) {
         let Slower { level, level_ns, bin, classes } = &mut self.sum;
         if self.bins >= TALLY_BINS {
-            let sums =
-                [&mut *level, &mut *level_ns, &mut *bin].into_iter().chain(classes.iter_mut());
-            sums.for_each(|sum| *sum *= 0.5);
+            let sums = [&mut self.squares, &mut *level, &mut *level_ns, &mut *bin];
+            sums.into_iter().chain(classes.iter_mut()).for_each(|sum| *sum *= 0.5);
             self.bins *= 0.5;
         }
         self.bins += 1.0;
+        self.squares += slower.level * slower.level;
         *level += slower.level;
         *level_ns += slower.level_ns;
         *bin += slower.bin;
@@ -137,6 +139,13 @@ impl Tally {
     /// The mean excess, as a share of the median peer's work.
     pub(crate) fn excess(&self) -> f64 {
         self.sum.level / self.bins.max(1.0)
+    }
+
+    /// The standard error of the mean excess as the bins themselves show it: what a culprit takes
+    /// longer may vary more than what it does otherwise. Levels of a block's bins are one.
+    pub(crate) fn error(&self) -> f64 {
+        let variance = self.squares / self.bins.max(1.0) - self.excess() * self.excess();
+        (variance.max(0.0) * BLOCK_BINS as f64 / self.bins.max(1.0)).sqrt()
     }
 
     pub(crate) fn excess_ns(&self) -> f64 {

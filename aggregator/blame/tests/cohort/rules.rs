@@ -138,6 +138,22 @@ fn a_second_incident_has_an_interval_as_narrow_as_the_first() {
 }
 
 #[test]
+fn the_interval_is_wider_where_the_excess_itself_varies() {
+    let width = |slow: fn(u64) -> f64| {
+        let mut job = Job::new(Rule::WaitsLeast, 8);
+        job.run(KNOWN, |_, _| Step::default());
+        let step =
+            |second, peer| if peer == 4 { Step::slower(slow(second)) } else { Step::default() };
+        let excess = job.run(60, step).culprits[0].excess;
+        assert!(excess.lower_percent < 20.0 && 20.0 < excess.upper_percent, "{excess:?}");
+        excess.upper_percent - excess.lower_percent
+    };
+    // Ten seconds each, longer than a block.
+    let varying = width(|second| if second / 10 % 2 == 0 { 0.1 } else { 0.3 });
+    assert!(varying > 10.0 * width(|_| 0.2), "{varying}");
+}
+
+#[test]
 fn a_peer_that_was_slow_while_noise_was_learned_is_cleared_within_minutes() {
     let mut job = Job::new(Rule::WaitsLeast, 4);
     let slow = |_, peer| if peer == 2 { Step::slower(0.2) } else { Step::default() };
