@@ -105,9 +105,10 @@ fn order_of(program: &Program, alive_at: Option<BootMillis>) -> ProfilerOrder {
     ProfilerOrder { pid, seconds: 1, hz: 100, full_paths: false, alive_at }
 }
 
-/// Of a program that sends now.
+/// Of a program that sends now. Python may start within the ten milliseconds by which the kernel
+/// states a start, so that it would count as one that started after it had sent.
 fn order_of_sender(program: &Program) -> ProfilerOrder {
-    order_of(program, Some(since_boot()))
+    order_of(program, Some(BootMillis(since_boot().0 + 10)))
 }
 
 fn of(state: &str, reason: &str) -> (String, String) {
