@@ -1,7 +1,7 @@
 //! Reads the stacks of a CPython process from outside, without pausing it.
 //!
 //! [`order`] is what to capture, [`capture`] does it, [`output`] is what comes back, [`Refusal`]
-//! why nothing does, and [`probe`] what this machine allows. Inside, [`target`] finds the
+//! why nothing does; [`probe`] finds what this machine allows. Inside, [`target`] finds the
 //! interpreter in a process and watches that it stays the same one, [`layout`] has the offsets of
 //! each version, [`reader`] turns bytes into stacks, [`sampler`] does that on a schedule.
 //! [`serve()`](serve::serve) takes orders over a socket. The crate writes nothing into the target,
@@ -16,7 +16,6 @@ pub mod memory;
 pub mod order;
 pub mod output;
 pub mod probe;
-pub mod profile;
 pub mod reader;
 pub mod refusal;
 pub mod sampler;
@@ -29,12 +28,18 @@ use output::Capture;
 use refusal::Refusal;
 use sampler::{Cancel, Sampler};
 use target::Target;
+use target::presence::Pin;
 
 /// Samples the process of `order` until its time is over, the process ends or `cancel` is used.
 ///
 /// # Errors
 /// When nothing can be captured; what was captured before the process ended is a [`Capture`].
 pub fn capture(order: &Order, cancel: &Cancel) -> Result<Capture, Refusal> {
-    let target = Target::open(order.pid)?;
+    capture_pinned(Pin::new(order.pid)?, order, cancel)
+}
+
+/// The same of a process that was looked at before.
+fn capture_pinned(pin: Pin, order: &Order, cancel: &Cancel) -> Result<Capture, Refusal> {
+    let target = Target::open(pin, order)?;
     Ok(Sampler::new(target, order).run(cancel))
 }

@@ -7,19 +7,15 @@ pub const RATE_HZ_MAX: u32 = 1_000;
 /// Longest capture, in seconds; what is longer is made of several.
 pub const SECONDS_MAX: u32 = 600;
 
-/// Leaf-most functions kept of a stack. Frameworks reach some 80; beyond is recursion.
-pub const FRAMES_MAX: usize = 256;
+/// Leaf-most functions read of a stack: one more than a profile keeps shows that there are more.
+pub const FRAMES_MAX: usize = plimsoll_profile::limits::FRAMES_MAX + 1;
 /// Frames followed in a process: each function may have an entry frame of the interpreter.
 pub const LINKS_MAX: usize = 2 * FRAMES_MAX;
 pub const THREADS_MAX: usize = 1_024;
 pub const INTERPRETERS_MAX: usize = 16;
 
-/// Distinct stacks of a capture: 16 MiB with [`FRAMES_MAX`] frames of 4 bytes each.
-pub const STACKS_MAX: usize = 16_384;
-/// Distinct functions with a line of a capture; frames refer to them.
-pub const FRAME_TABLE_MAX: usize = 65_536;
-/// Threads that a capture names. A thread that lives for one sample only takes a row.
-pub const THREAD_TABLE_MAX: usize = 16_384;
+/// Functions with an instruction that are kept between samples.
+pub const FRAMES_KEPT_MAX: usize = 65_536;
 
 /// Code objects kept between samples, and their bytes; beyond, all are read again.
 pub const CODES_MAX: usize = 8_192;
@@ -57,8 +53,10 @@ pub const MAPS_BYTES_MAX: u64 = 16 << 20;
 pub const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of its sections, symbols and names that are read; of CPython they are some 5 MiB.
 pub const PROGRAM_READ_BYTES_MAX: u64 = 64 << 20;
-/// Fields of structures lie below this; an offset beyond is damage.
-pub const OFFSET_MAX: u64 = 1 << 20;
+/// Fields of the runtime and of an interpreter lie below this; an offset beyond is damage.
+pub const RUNTIME_OFFSET_MAX: usize = 1 << 20;
+/// The same of the smaller structures, which are read at once.
+pub const FIELD_OFFSET_MAX: usize = 4_096;
 /// Open files of threads of one capture: those of all are fewer than the 1 024 files that a process
 /// may usually open.
 pub const THREAD_FILES_MAX: usize = 384;

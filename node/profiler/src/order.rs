@@ -6,23 +6,22 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::limits::{RATE_HZ_MAX, SECONDS_MAX};
+use crate::reader::Paths;
 
 /// An order that can be carried out as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     pub pid: ProcessId,
-    pub rate: Rate,
+    /// Samples a second, 1 to [`RATE_HZ_MAX`].
+    hz: u32,
     /// Up to [`SECONDS_MAX`].
     pub length: Duration,
+    pub paths: Paths,
 }
 
 /// A process, by its number in this process's `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId(pub i32);
-
-/// Samples a second, 1 to [`RATE_HZ_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate(u32);
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OrderError {
@@ -37,35 +36,29 @@ pub enum OrderError {
 impl Order {
     /// # Errors
     /// When a value is outside its bounds.
-    pub fn new(pid: i32, rate_hz: u32, seconds: u32) -> Result<Self, OrderError> {
+    pub fn new(pid: i32, hz: u32, seconds: u32, paths: Paths) -> Result<Self, OrderError> {
         if pid <= 0 {
             return Err(OrderError::Pid(pid));
         }
-        if rate_hz == 0 || rate_hz > RATE_HZ_MAX {
-            return Err(OrderError::Rate(rate_hz));
+        if hz == 0 || hz > RATE_HZ_MAX {
+            return Err(OrderError::Rate(hz));
         }
         if seconds == 0 || seconds > SECONDS_MAX {
             return Err(OrderError::Seconds(seconds));
         }
         let length = Duration::from_secs(seconds.into());
-        Ok(Self { pid: ProcessId(pid), rate: Rate(rate_hz), length })
+        Ok(Self { pid: ProcessId(pid), hz, length, paths })
+    }
+
+    /// Time from one sample to the next.
+    pub fn period(&self) -> Duration {
+        Duration::from_secs(1) / self.hz
     }
 }
 
 impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Rate {
-    pub fn hz(self) -> u32 {
-        self.0
-    }
-
-    /// Time from one sample to the next.
-    pub fn period(self) -> Duration {
-        Duration::from_secs(1) / self.0
     }
 }
 
@@ -86,7 +79,7 @@ mod tests {
             (1, 100, 601, Err(OrderError::Seconds(601))),
         ];
         for (pid, rate, seconds, expected) in table {
-            let period = Order::new(pid, rate, seconds).map(|order| order.rate.period());
+            let period = Order::new(pid, rate, seconds, Paths::Full).map(|order| order.period());
             assert_eq!(period, expected, "{pid} {rate} {seconds}");
         }
     }

@@ -1,78 +1,66 @@
 //! Takes samples on a schedule and counts stacks.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_clock::Clock;
+use plimsoll_profile::{
+    Frame, Profile, SampleLabels, Stack, ThreadState, ValueType, WAITING_FOR_GIL,
+};
+use plimsoll_schemas::time::nanos;
 
-use crate::limits::{STACKS_MAX, THREAD_TABLE_MAX};
 use crate::memory::ReadError;
 use crate::order::Order;
-use crate::output::{
-    Capture, CountedStack, End, Facts, Frame, FrameTable, ReadingCounts, StackSample, Thread,
-    ThreadId, Ticks,
-};
-use crate::reader::{Readings, StackReading, ThreadReading};
+use crate::output::{Capture, Counts, End};
+use crate::reader::{Readings, ThreadReading};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::target::activity::Observed;
 use crate::target::presence::Presence;
 
+/// How profiles of this program are taken.
+pub(crate) const RUNG: &str = "profiler";
+
 /// Ends a capture from another thread. Clones end the same one.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<CancelState>);
-
-#[derive(Debug, Default)]
-struct CancelState {
-    is_cancelled: Mutex<bool>,
-    changed: Condvar,
-}
+pub struct Cancel(Arc<(Mutex<bool>, Condvar)>);
 
 /// One capture in progress.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     target: Target,
     order: &'a Order,
-    frames: FrameTable,
-    stacks: HashMap<StackSample, u64>,
-    threads: BTreeMap<ThreadId, String>,
-    ticks: Ticks,
-    counts: ReadingCounts,
+    profile: Profile,
+    counts: Counts,
 }
 
 impl Cancel {
     pub fn cancel(&self) {
-        *self.0.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.changed.notify_all();
+        let (is_cancelled, changed) = &*self.0;
+        *is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
     }
 
     /// Waits for a time; whether it was cancelled meanwhile or before.
     pub(crate) fn wait(&self, span: Duration) -> bool {
-        let guard = self.0.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.changed.wait_timeout_while(guard, span, |is_cancelled| !*is_cancelled);
+        let (is_cancelled, changed) = &*self.0;
+        let guard = is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = changed.wait_timeout_while(guard, span, |is_cancelled| !*is_cancelled);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl<'a> Sampler<'a> {
     pub fn new(target: Target, order: &'a Order) -> Self {
-        Self {
-            target,
-            order,
-            frames: FrameTable::default(),
-            stacks: HashMap::new(),
-            threads: BTreeMap::new(),
-            ticks: Ticks::default(),
-            counts: ReadingCounts::default(),
-        }
+        let profile = Profile::new(ValueType::wall(), nanos(order.period()));
+        Self { target, order, profile, counts: Counts::default() }
     }
 
     /// Samples until the time is over, the process ends or `cancel` is used.
     pub fn run(mut self, cancel: &Cancel) -> Capture {
         let clock = Clock::start();
         let started = clock.now();
-        let mut schedule = Schedule::new(self.order.rate.period(), self.order.length);
+        let mut schedule = Schedule::new(self.order.period(), self.order.length);
 
         let ended = loop {
             let now = clock.now().mono.since(started.mono);
@@ -84,20 +72,20 @@ impl<'a> Sampler<'a> {
                 break End::Complete;
             }
             match self.tick() {
-                None => self.ticks.taken += 1,
+                None => self.counts.ticks += 1,
                 Some(ended) => break ended,
             }
         };
 
-        let seconds = clock.now().mono.since(started.mono).as_secs_f64();
-        self.ticks.missed = schedule.missed();
-        let started = Duration::from_nanos(started.wall.0).as_secs_f64();
-        self.finish(&Timing { started_unix_seconds: started, seconds, ended })
+        self.counts.missed = schedule.missed();
+        self.profile.started_at = started.wall;
+        self.profile.duration_ns = nanos(clock.now().mono.since(started.mono));
+        self.finish(ended)
     }
 
     /// Takes one sample; returns how the process ended if it did.
     fn tick(&mut self) -> Option<End> {
-        let read = self.target.reader.sample(&mut self.frames);
+        let read = self.target.reader.sample();
         let readings = read.as_ref().map_or(&[][..], |readings| &readings.threads);
         let threads = &mut self.target.threads;
         let observed: Vec<Option<Observed>> =
@@ -110,104 +98,47 @@ impl<'a> Sampler<'a> {
             Presence::Same => {}
         }
         match read {
-            Ok(readings) => self.book(readings, &observed),
-            Err(ReadError::Unmapped) => self.ticks.torn_lists += 1,
+            Ok(readings) => self.book(readings, observed),
+            Err(ReadError::Unmapped) => self.counts.torn += 1,
             Err(ReadError::Ended) => return Some(End::Exited),
             Err(ReadError::Denied | ReadError::NoCall) => return Some(End::Denied),
         }
         None
     }
 
-    fn book(&mut self, readings: Readings, observed: &[Option<Observed>]) {
-        self.ticks.torn_lists += u64::from(readings.is_list_torn);
-        for (reading, observed) in readings.threads.into_iter().zip(observed) {
-            self.book_thread(reading, *observed);
-        }
-    }
-
-    fn book_thread(&mut self, reading: ThreadReading, observed: Option<Observed>) {
-        let (frames, is_truncated) = match reading.stack {
-            StackReading::Empty => return self.counts.empty += 1,
-            StackReading::Torn => return self.counts.torn += 1,
-            StackReading::Unnamed => return self.counts.overflowed += 1,
-            StackReading::Whole { frames, is_truncated } => (frames, is_truncated),
-        };
-        // A thread that is no longer there may have ended before its stack was read.
-        let Some(Observed { id, activity }) = observed else { return self.counts.torn += 1 };
-
-        let stack = StackSample { thread: id, activity, frames, is_truncated };
-        let is_known = self.stacks.contains_key(&stack);
-        if !self.has_named(id) || (!is_known && self.stacks.len() == STACKS_MAX) {
-            return self.counts.overflowed += 1;
-        }
-        *self.stacks.entry(stack).or_default() += 1;
-        self.counts.whole += 1;
-        self.counts.truncated += u64::from(is_truncated);
-    }
-
-    /// Whether the thread has a row, if need be a new one.
-    fn has_named(&mut self, id: ThreadId) -> bool {
-        if self.threads.contains_key(&id) {
-            return true;
-        }
-        if self.threads.len() == THREAD_TABLE_MAX {
-            return false;
-        }
-        let name = self.target.threads.name(id).unwrap_or_default();
-        self.threads.insert(id, name);
-        true
-    }
-
-    fn finish(mut self, timing: &Timing) -> Capture {
-        // Threads are named after they start.
-        for (id, name) in &mut self.threads {
-            if let Some(now) = self.target.threads.name(*id) {
-                *name = now;
+    fn book(&mut self, readings: Readings, observed: Vec<Option<Observed>>) {
+        self.counts.torn += u64::from(readings.is_list_torn);
+        for (ThreadReading { stack, .. }, observed) in readings.threads.into_iter().zip(observed) {
+            match (stack, observed) {
+                (Some(frames), _) if frames.is_empty() => self.counts.empty += 1,
+                (Some(frames), Some(observed)) => self.book_stack(frames, observed),
+                // A thread that is no longer there may have ended before its stack was read.
+                _ => self.counts.torn += 1,
             }
         }
-
-        let mut stacks: Vec<CountedStack> =
-            self.stacks.into_iter().map(|(stack, count)| CountedStack { stack, count }).collect();
-        stacks.sort_by(|a, b| (b.count, &a.stack).cmp(&(a.count, &b.stack)));
-        let facts = Facts {
-            pid: self.target.pid.0,
-            python: self.target.version.to_string(),
-            started_unix_seconds: timing.started_unix_seconds,
-            seconds: timing.seconds,
-            rate_hz: self.order.rate.hz(),
-            reached_hz: per_second(self.ticks.taken, timing.seconds),
-            ended: timing.ended,
-            ticks: self.ticks,
-            readings: self.counts,
-        };
-        let threads = self.threads.into_iter().map(|(id, name)| Thread { id, name }).collect();
-        let frames = in_use(&self.frames.into_rows(), &mut stacks);
-        Capture { facts, threads, frames, stacks }
     }
-}
 
-/// The rows that stacks refer to, which refer to the new places: others are of what was given up.
-fn in_use(rows: &[Frame], stacks: &mut [CountedStack]) -> Vec<Frame> {
-    let mut used = FrameTable::default();
-    for row in stacks.iter_mut().flat_map(|stack| &mut stack.stack.frames) {
-        let frame = rows.get(row.0 as usize).cloned();
-        *row = frame.and_then(|frame| used.row(frame)).unwrap_or(*row);
+    fn book_stack(&mut self, mut root_first: Vec<Arc<Frame>>, observed: Observed) {
+        let Observed { label: thread, state } = observed;
+        // Under the function that waits, so that a flame graph shows which ones do.
+        if state == ThreadState::Gil {
+            root_first.push(Frame::marker(WAITING_FOR_GIL));
+        }
+        let labels = SampleLabels { thread, state: Some(state), ..SampleLabels::default() };
+        self.profile.add(Stack::new(root_first), labels, 1);
+        self.counts.whole += 1;
     }
-    used.into_rows()
-}
 
-struct Timing {
-    started_unix_seconds: f64,
-    seconds: f64,
-    ended: End,
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn per_second(count: u64, seconds: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a capture has fewer than 2^52 samples")]
-    let count = count as f64;
-    if seconds > 0.0 { count / seconds } else { 0.0 }
+    fn finish(mut self, ended: End) -> Capture {
+        let Self { counts, target: Target { version: python, .. }, .. } = self;
+        for fact in [
+            format!("plimsoll.rung={RUNG}"),
+            format!("plimsoll.python={python}"),
+            format!("plimsoll.torn={}", counts.torn),
+            format!("plimsoll.lost={}", counts.missed),
+        ] {
+            self.profile.add_comment(fact.into());
+        }
+        Capture { profile: self.profile, python, ended, counts }
+    }
 }

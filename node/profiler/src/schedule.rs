@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::time::nanos;
+
 /// Instants at equal distances from a start. Times are nanoseconds since then.
 #[derive(Debug)]
 pub struct Schedule {
@@ -17,7 +19,6 @@ pub struct Schedule {
 impl Schedule {
     /// All whole periods of `length`.
     pub fn new(period: Duration, length: Duration) -> Self {
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let period_ns = nanos(period).max(1);
         Self { period_ns, ticks: nanos(length) / period_ns, next: 0, missed: 0 }
     }

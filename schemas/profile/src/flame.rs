@@ -13,7 +13,6 @@ use serde::Serialize;
 use crate::difference::Difference;
 use crate::labels::ThreadState;
 use crate::limits::{FLAME_NODES_MAX, FLAME_SHARE_MIN};
-use crate::name::Name;
 use crate::profile::{Profile, ValueType};
 use crate::stack::{Frame, Stack};
 
@@ -26,9 +25,9 @@ const OTHER: &str = "(other)";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlameGraph {
     /// What is measured, such as `wall`.
-    pub kind: Name,
+    pub kind: String,
     /// The unit of all values, such as `nanoseconds`; per second in a difference.
-    pub unit: Name,
+    pub unit: String,
     /// The node `all`.
     pub root: FlameNode,
 }
@@ -37,9 +36,9 @@ pub struct FlameGraph {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlameNode {
     /// The function.
-    pub name: Name,
+    pub name: String,
     /// Its source file.
-    pub file: Name,
+    pub file: String,
     /// Its hottest line in these stacks.
     pub line: u32,
     /// Of itself and all below it. In a difference the mean of both sides, so that neither hides
@@ -66,9 +65,9 @@ pub fn of_profile(profile: &Profile, state: Option<ThreadState>) -> FlameGraph {
 /// Culprit and peer in one tree.
 #[must_use]
 pub fn of_difference(difference: &Difference) -> FlameGraph {
-    let rows = difference.stacks();
+    let rows = difference.stacks.iter();
     let rows = rows.map(|(stack, sides)| Row::new(stack, sides.mean(), Some(sides.delta())));
-    graph(difference.value_type(), rows.collect())
+    graph(&difference.value_type, rows.collect())
 }
 
 /// A stack with its value.
@@ -95,18 +94,17 @@ impl<'a> Row<'a> {
 fn graph(value_type: &ValueType, mut rows: Vec<Row<'_>>) -> FlameGraph {
     rows.sort_by(Row::compare);
     let total: f64 = rows.iter().map(|row| row.value).sum();
-    let all = Name::new(ALL);
 
-    let mut root = FlameNode { name: all.clone(), ..node(&rows, 0, total * FLAME_SHARE_MIN) };
+    let mut root = node(&rows, 0, total * FLAME_SHARE_MIN);
     let mut values = Vec::new();
     collect_values(&root, &mut values);
     if values.len() > FLAME_NODES_MAX {
         // No node is heavier than its caller, so the heaviest form a tree.
         values.sort_by(|a, b| b.total_cmp(a));
-        root = FlameNode { name: all, ..node(&rows, 0, values[FLAME_NODES_MAX]) };
+        root = node(&rows, 0, values[FLAME_NODES_MAX]);
     }
-    let ValueType { kind, unit } = value_type.clone();
-    FlameGraph { kind, unit, root }
+    root.name = ALL.to_owned();
+    FlameGraph { kind: value_type.kind.to_string(), unit: value_type.unit.to_string(), root }
 }
 
 /// The node that all of these sorted rows have at `depth - 1`. Of its children, those of more than
@@ -128,7 +126,7 @@ fn node(rows: &[Row<'_>], depth: usize, pruned: f64) -> FlameNode {
     }
     if !others.is_empty() {
         let other = sum(&others);
-        found.children.push(FlameNode { name: Name::new(OTHER), own: other.value, ..other });
+        found.children.push(FlameNode { name: OTHER.to_owned(), own: other.value, ..other });
     }
     found
 }
@@ -142,8 +140,8 @@ fn named(rows: &[Row<'_>], depth: usize, pruned: f64) -> FlameNode {
     let hottest = lines.iter().rev().max_by(|(_, a), (_, b)| a.total_cmp(b));
     let frame = &rows[0].frames[depth];
     FlameNode {
-        name: frame.function.clone(),
-        file: frame.file.clone(),
+        name: frame.function.to_string(),
+        file: frame.file.to_string(),
         line: hottest.map_or(0, |(line, _)| *line),
         ..node(rows, depth + 1, pruned)
     }
@@ -171,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::difference::subtract;
-    use crate::generated::{profile, profiles};
+    use crate::tests::{profile, profiles};
 
     const SECOND: u64 = 1_000_000_000;
 

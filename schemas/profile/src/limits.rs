@@ -18,13 +18,17 @@ pub const ENCODED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of a file once it is inflated: a profile whose names, stacks and labels are all at
 /// their bounds has 20 MiB.
 pub const DECODED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Bytes of one sample, location or function in a file: a sample of 128 frames has 600.
+/// Bytes of one sample, and of all sample types or comments: a sample of 128 frames has 600.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Strings of a file: those of the frames, and three labels for each sample.
 pub const STRINGS_MAX: usize = 131_072;
 /// Functions of a file, and locations of a file: four times as many frames as we keep, since a
 /// large Go program has more addresses than lines.
 pub const LOCATIONS_MAX: usize = 65_536;
+/// Bytes of all locations of a file: one of one line has some 20.
+pub const LOCATIONS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Entries with comments: all are in one, unless they are written one by one.
+pub const COMMENT_ENTRIES_MAX: usize = 2 * COMMENTS_MAX;
 /// Lines of all locations of a file, inlined ones included.
 pub const LINES_MAX: usize = 131_072;
 /// Samples of a file: other tools write one for each value of their own labels.

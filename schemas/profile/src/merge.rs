@@ -3,48 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use thiserror::Error;
-
+use crate::difference::{MixError, check_types};
 use crate::labels::SampleLabels;
 use crate::profile::{Profile, ValueType};
 use crate::stack::Stack;
 
-/// Why profiles were not added.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum MergeError {
-    /// No profile was given.
-    #[error("no profiles to merge")]
-    Nothing,
-    /// They measure different things.
-    #[error("cannot merge {} with {}: merge profiles of one kind", .first.kind, .other.kind)]
-    ValueTypes {
-        /// Of the first profile.
-        first: ValueType,
-        /// Of another one.
-        other: ValueType,
-    },
-    /// Their sum is more than one profile can state.
-    #[error("the sum of the profiles exceeds 2^63 units")]
-    Overflow,
-}
-
 /// All samples of all profiles. Durations add up, so that rates are those of a mean profile.
 /// Periods that differ become their highest common divisor. If there are more stacks than a profile
 /// keeps, the heaviest are kept, so the order of the profiles still does not matter; the order of
-/// several merges does then.
+/// several merges does then. Of no profiles it is an empty one.
 ///
 /// # Errors
 /// When the profiles measure different things, or too much.
-pub fn merge(profiles: &[&Profile]) -> Result<Profile, MergeError> {
-    let Some(first) = profiles.first() else { return Err(MergeError::Nothing) };
-    let value_type = first.value_type();
-    if let Some(other) = profiles.iter().find(|p| p.value_type() != value_type) {
-        let other = other.value_type().clone();
-        return Err(MergeError::ValueTypes { first: value_type.clone(), other });
-    }
+pub fn merge(profiles: &[&Profile]) -> Result<Profile, MixError> {
+    profiles.windows(2).try_for_each(|pair| check_types(pair[0], pair[1]))?;
     let value: u128 = profiles.iter().map(|profile| u128::from(profile.value())).sum();
     if value > i64::MAX.unsigned_abs().into() {
-        return Err(MergeError::Overflow);
+        return Err(MixError::Overflow);
     }
 
     let period = profiles.iter().fold(0, |common, profile| divisor(common, profile.period()));
@@ -56,7 +31,8 @@ pub fn merge(profiles: &[&Profile]) -> Result<Profile, MergeError> {
         }
     }
 
-    let mut merged = Profile::new(value_type.clone(), period);
+    let value_type = profiles.first().map_or_else(ValueType::wall, |p| p.value_type().clone());
+    let mut merged = Profile::new(value_type, period);
     let mut heaviest_first: Vec<_> = counts.into_iter().collect();
     heaviest_first.sort_by_key(|(key, count)| (Reverse(*count), *key));
     for ((labels, stack), count) in heaviest_first {
@@ -66,7 +42,6 @@ pub fn merge(profiles: &[&Profile]) -> Result<Profile, MergeError> {
     merged.started_at = profiles.iter().map(|p| p.started_at).min().unwrap_or_default();
     for profile in profiles {
         merged.duration_ns = merged.duration_ns.saturating_add(profile.duration_ns);
-        merged.facts.join(&profile.facts);
         profile.comments().cloned().for_each(|comment| merged.add_comment(comment));
     }
     Ok(merged)
@@ -82,9 +57,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generated::{profile, profiles, stack};
     use crate::limits::STACKS_MAX;
     use crate::stack::Frame;
+    use crate::tests::{profile, profiles, stack};
 
     #[test]
     fn different_periods_are_merged_exactly() {
@@ -101,24 +76,11 @@ mod tests {
     fn profiles_that_do_not_fit_are_refused() {
         let wall = profile(1 << 62, 1, &[(&["a"], 1)]);
         let cpu = Profile::new(ValueType::cpu(), 1);
-        let (first, other) = (ValueType::wall(), ValueType::cpu());
-        let table = [
-            (vec![], MergeError::Nothing, "no profiles to merge"),
-            (
-                vec![&wall, &cpu],
-                MergeError::ValueTypes { first, other },
-                "cannot merge wall with cpu: merge profiles of one kind",
-            ),
-            (
-                vec![&wall, &wall],
-                MergeError::Overflow,
-                "the sum of the profiles exceeds 2^63 units",
-            ),
-        ];
-        for (profiles, error, text) in table {
-            assert_eq!(error.to_string(), text);
+        let types = MixError::ValueTypes(ValueType::wall(), ValueType::cpu());
+        for (profiles, error) in [([&wall, &cpu], types), ([&wall, &wall], MixError::Overflow)] {
             assert_eq!(merge(&profiles), Err(error));
         }
+        assert_eq!(merge(&[]).unwrap().value(), 0);
     }
 
     #[test]
@@ -157,8 +119,8 @@ mod tests {
             prop_assert_eq!(&merge(&turned).unwrap(), &merged);
 
             let (left, right) = parts.split_at(split % parts.len());
-            if let Ok(left) = merge(left) {
-                let right = merge(right).unwrap();
+            if !left.is_empty() {
+                let (left, right) = (merge(left).unwrap(), merge(right).unwrap());
                 prop_assert_eq!(&merge(&[&left, &right]).unwrap(), &merged);
             }
         }

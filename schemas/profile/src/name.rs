@@ -3,16 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::limits::NAME_BYTES_MAX;
 
 /// The end of a name that was too long.
 const ELLIPSIS: char = '…';
 
 /// Any text of at most [`NAME_BYTES_MAX`] bytes, control characters included. Clones share it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl Name {
@@ -47,12 +44,6 @@ impl From<String> for Name {
     }
 }
 
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
-        name.as_str().to_owned()
-    }
-}
-
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -70,7 +61,6 @@ mod tests {
         let cut = Name::new(&"é".repeat(200));
         assert_eq!(cut.as_str(), "é".repeat(126) + "…");
         assert_eq!(Name::new(&"a".repeat(256)).as_str(), "a".repeat(256));
-        assert_eq!(serde_json::to_string(&Name::new("a\"b")).unwrap(), r#""a\"b""#);
     }
 
     proptest! {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use plimsoll_schemas::time::Wall;
 
-use crate::facts::CaptureFacts;
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{COMMENTS_MAX, FRAME_TABLE_MAX, STACKS_MAX};
 use crate::name::Name;
@@ -49,10 +48,11 @@ pub struct Profile {
     pub started_at: Wall,
     /// For how long it was sampled; of a merged profile the sum of all.
     pub duration_ns: u64,
-    /// How it was taken.
-    pub facts: CaptureFacts,
     comments: BTreeSet<Name>,
     samples: BTreeMap<SampleKey, u64>,
+    /// Those without truncated ones, which always find room: else a full profile would not be the
+    /// same once it is read from a file.
+    stacks: usize,
     total: u64,
     /// The frames of all stacks, each once.
     frames: BTreeSet<Arc<Frame>>,
@@ -92,9 +92,9 @@ impl Profile {
             period: period.clamp(1, VALUE_MAX),
             started_at: Wall::default(),
             duration_ns: 0,
-            facts: CaptureFacts::default(),
             comments: BTreeSet::new(),
             samples: BTreeMap::new(),
+            stacks: 0,
             total: 0,
             frames: BTreeSet::new(),
         }
@@ -118,7 +118,7 @@ impl Profile {
     /// stacks.
     fn admit(&mut self, mut key: SampleKey) -> SampleKey {
         let truncated = SampleKey::truncated(key.labels.state);
-        if key == truncated || self.stacks() >= STACKS_MAX {
+        if key == truncated || self.stacks >= STACKS_MAX {
             return truncated;
         }
         let is_new = |frame: &&Arc<Frame>| !self.frames.contains(*frame);
@@ -135,23 +135,14 @@ impl Profile {
             frame.clone()
         });
         key.stack = Stack::new(shared.collect());
+        self.stacks += 1;
         key
     }
 
-    /// Its entries without those of truncated stacks, which always find room: else a full profile
-    /// would not be the same once it is read from a file.
-    fn stacks(&self) -> usize {
-        let states = [None].into_iter().chain(ThreadState::ALL.map(Some));
-        let truncated = states.map(SampleKey::truncated);
-        self.samples.len() - truncated.filter(|key| self.samples.contains_key(key)).count()
-    }
-
-    /// Keeps a remark; of too many the first in alphabetical order. One that a file would state as
-    /// a fact is not kept.
+    /// Keeps a remark, such as `plimsoll.rung=profiler`; of too many the first in alphabetical
+    /// order.
     pub fn add_comment(&mut self, comment: Name) {
-        if !CaptureFacts::is_fact(comment.as_str()) {
-            self.comments.insert(comment);
-        }
+        self.comments.insert(comment);
         if self.comments.len() > COMMENTS_MAX {
             self.comments.pop_last();
         }
@@ -180,7 +171,7 @@ impl Profile {
         self.period
     }
 
-    /// Remarks other than the facts.
+    /// Remarks, and how it was taken.
     pub fn comments(&self) -> impl Iterator<Item = &Name> {
         self.comments.iter()
     }
@@ -207,13 +198,6 @@ impl Profile {
     pub fn value(&self) -> u64 {
         self.total * self.period
     }
-
-    /// The units of stacks that a bound has shortened or replaced.
-    #[must_use]
-    pub fn truncated(&self) -> u64 {
-        let truncated = self.samples().filter(|sample| sample.stack.is_truncated());
-        truncated.map(|sample| sample.count * self.period).sum()
-    }
 }
 
 #[cfg(test)]
@@ -221,7 +205,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generated::{profiles, stack, stacks};
+    use crate::tests::{profiles, stack, stacks};
+
+    /// The units of stacks that a bound has shortened or replaced.
+    fn truncated(profile: &Profile) -> u64 {
+        let truncated = profile.samples().filter(|sample| sample.stack.is_truncated());
+        truncated.map(|sample| sample.count * profile.period()).sum()
+    }
 
     fn labels(state: ThreadState) -> SampleLabels {
         SampleLabels { thread: "main".into(), state: Some(state), ..SampleLabels::default() }
@@ -262,7 +252,7 @@ mod tests {
         }
         assert_eq!(profile.samples().count(), STACKS_MAX + 1);
         assert_eq!(profile.value(), 20 * (STACKS_MAX as u64 + 100));
-        assert_eq!(profile.truncated(), 2_000);
+        assert_eq!(truncated(&profile), 2_000);
 
         // What is known finds room still.
         let known = Stack::new(vec![frames[0].clone(), frames[1].clone()]);
@@ -280,12 +270,12 @@ mod tests {
             profile.add(Stack::new(frames.collect()), SampleLabels::default(), 1);
         }
         assert_eq!(profile.frames.len(), 16_300);
-        assert_eq!((profile.value(), profile.truncated()), (173, 10));
+        assert_eq!((profile.value(), truncated(&profile)), (173, 10));
 
         // 84 frames still find room: a recursion has one.
         let repeated = vec![Frame::new("g", "a.py", 1); 90];
         profile.add(Stack::new(repeated), SampleLabels::default(), 1);
-        assert_eq!((profile.value(), profile.truncated()), (174, 10));
+        assert_eq!((profile.value(), truncated(&profile)), (174, 10));
     }
 
     #[test]

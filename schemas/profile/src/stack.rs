@@ -9,15 +9,11 @@ use crate::limits::FRAMES_MAX;
 use crate::name::Name;
 
 /// Root frame of stacks that a bound has shortened or replaced.
-pub const TRUNCATED: &str = "[truncated]";
+const TRUNCATED: &str = "[truncated]";
 /// The only frame of a sample without a stack.
-pub const UNKNOWN: &str = "[unknown]";
-/// Leaf frame of a thread that runs code without Python frames.
-pub const NATIVE: &str = "<native>";
+const UNKNOWN: &str = "[unknown]";
 /// Leaf frame of a thread that waits for the interpreter's lock.
 pub const WAITING_FOR_GIL: &str = "<waiting for GIL>";
-/// Leaf frame of a thread that collects garbage.
-pub const GC: &str = "<GC>";
 
 /// A function at a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +37,7 @@ impl Frame {
         Arc::new(Self { function: Name::new(function), file: Name::new(file), line })
     }
 
-    /// A frame without a source: [`NATIVE`], [`GC`].
+    /// A frame without a source, such as [`WAITING_FOR_GIL`].
     #[must_use]
     pub fn marker(name: &str) -> Arc<Self> {
         Self::new(name, "", 0)

@@ -13,7 +13,7 @@ use plimsoll_profile::{ThreadState, flame, subtract};
 use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::output::Capture;
-use plimsoll_profiler::profile::Paths;
+use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
 use plimsoll_runtime::exit::{Exit, fail};
@@ -143,7 +143,8 @@ pub async fn profile(args: ProfileArgs) -> Result<Exit> {
 
 async fn cpu(args: CpuArgs) -> Result<Exit> {
     let pid = args.pid.context("--pid or --node")?;
-    let order = match Order::new(pid, args.rate, args.seconds) {
+    let paths = if args.full_paths { Paths::Full } else { Paths::Short };
+    let order = match Order::new(pid, args.rate, args.seconds, paths) {
         Ok(order) => order,
         Err(error) => return Ok(refused(Exit::Usage, &error)),
     };
@@ -157,16 +158,15 @@ async fn cpu(args: CpuArgs) -> Result<Exit> {
         Err(refusal) => return Ok(refused(Exit::Failure, &refusal)),
     };
 
-    let paths = if args.full_paths { Paths::Full } else { Paths::Short };
-    let profile = capture.profile(paths);
+    let profile = &capture.profile;
     let state = args.shown.state.state();
     eprintln!("plimsoll: {}", text::facts(&capture));
 
     match output {
-        None => print_line(text::functions(&profile, state, SHOWN)),
+        None => print_line(text::functions(profile, state, SHOWN)),
         Some(output) => {
-            let title = format!("process {pid}, {}", text::ended(&capture.facts));
-            output.write_profile(&title, &profile, state)?;
+            let title = format!("process {pid}, {}", text::ended(&capture));
+            output.write_profile(&title, profile, state)?;
         }
     }
     Ok(Exit::Success)

@@ -1,33 +1,30 @@
 //! Profiles and differences as text for the terminal.
 
 use plimsoll_profile::{Difference, FunctionDifference, Profile, ThreadState, ValueType, subtract};
-use plimsoll_profiler::output::{Capture, End, Facts};
-use plimsoll_schemas::figure::{count, counted, percent};
+use plimsoll_profiler::output::{Capture, End};
+use plimsoll_schemas::figure::{count, percent};
 
 use crate::terminal_text::safe;
 
 /// How a capture went, in one line.
 pub(super) fn facts(capture: &Capture) -> String {
-    let Facts { python, readings, ticks, .. } = &capture.facts;
-    let threads = counted(capture.threads.len() as u64, "thread");
-    let (whole, torn) = (count(readings.whole), count(readings.torn));
-    let lost = count(readings.overflowed + ticks.missed);
-    format!(
-        "CPython {python}, {}, {threads}: {whole} stacks; {torn} torn and {lost} lost",
-        ended(&capture.facts)
-    )
+    let Capture { python, counts, .. } = capture;
+    let [whole, torn, lost] = [counts.whole, counts.torn, counts.missed].map(count);
+    format!("CPython {python}, {}: {whole} stacks; {torn} torn and {lost} lost", ended(capture))
 }
 
 /// For how long and how often a process was sampled, and why no longer.
-pub(super) fn ended(facts: &Facts) -> String {
-    let end = match facts.ended {
+pub(super) fn ended(capture: &Capture) -> String {
+    let end = match capture.ended {
         End::Complete => "",
         End::Cancelled => ", interrupted",
         End::Exited => ", until the process ended",
         End::Replaced => ", until it executed another program",
         End::Denied => ", until its memory could no longer be read",
     };
-    format!("{:.1} s at {:.1} Hz{end}", facts.seconds, facts.reached_hz)
+    let seconds = capture.profile.duration_ns as f64 / 1e9;
+    let reached_hz = capture.counts.ticks as f64 / seconds.max(f64::MIN_POSITIVE);
+    format!("{seconds:.1} s at {reached_hz:.1} Hz{end}")
 }
 
 /// The functions of threads in one state, or of all: the share of each in the time of these
@@ -46,7 +43,7 @@ pub(super) fn functions(profile: &Profile, state: Option<ThreadState>, most: usi
     for function in difference.rank(most) {
         let share = |value: f64| percent(value / all.max(f64::MIN_POSITIVE));
         let (own, total) = (share(function.own.culprit), share(function.total.culprit));
-        text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.location()));
+        text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.frame.to_string()));
     }
     if all == 0.0 {
         text += "no thread was in this state; --state all shows each\n";
@@ -70,14 +67,14 @@ pub(super) fn differences(difference: &Difference, most: usize) -> String {
         return "the profiles do not differ\n".to_owned();
     }
 
-    let unit = match difference.value_type().unit.as_str() {
+    let unit = match difference.value_type.unit.as_str() {
         "nanoseconds" => "ms of a second".to_owned(),
         unit => format!("{} per second", safe(unit)),
     };
     let mut text = format!("{unit}: culprit minus peer\n");
     text += &format!("{:>10} {:>10} {:>10} {:>10}  FUNCTION\n", "SELF", "TOTAL", "CULPRIT", "PEER");
     for function in ranked {
-        text += &line(&function, difference.value_type());
+        text += &line(&function, &difference.value_type);
     }
     text
 }
@@ -92,7 +89,7 @@ fn line(function: &FunctionDifference, of: &ValueType) -> String {
         total * scale,
         cell(function.total.culprit),
         cell(function.total.peer),
-        safe(&function.location()),
+        safe(&function.frame.to_string()),
     )
 }
 

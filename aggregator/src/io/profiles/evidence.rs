@@ -35,7 +35,7 @@ pub fn evidence(
     });
     let function = |of: FunctionDifference| FunctionEvidence {
         // Names come from the process.
-        function: one_line(&of.location()),
+        function: one_line(&of.frame.to_string()),
         culprit: of.own.culprit / NANOSECONDS,
         peer: of.own.peer / NANOSECONDS,
     };

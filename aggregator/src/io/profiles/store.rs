@@ -39,7 +39,7 @@ pub enum ProfileError {
     #[error("both profiles are of process {pid} on {node}, which has both ranks")]
     SameProcess { node: NodeName, pid: u32 },
     #[error("{0}")]
-    Subtract(#[from] plimsoll_profile::SubtractError),
+    Subtract(#[from] plimsoll_profile::MixError),
 }
 
 /// Shared by the driver's tasks and by HTTP.

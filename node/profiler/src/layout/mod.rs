@@ -1,8 +1,8 @@
 //! Where the fields of CPython's structures lie, as data: one value of [`Layout`] for each version.
 //!
 //! [`table`] has the versions that publish nothing, [`published`] reads what later ones publish
-//! about themselves. Offsets hold for every 64-bit Linux: no structure before them depends on the
-//! processor.
+//! about themselves. Constants are what no version of them changed. Offsets hold for every 64-bit
+//! Linux: no structure before them depends on the processor.
 //!
 //! DESIGN N92.
 
@@ -11,17 +11,27 @@ pub mod table;
 
 use std::fmt;
 
-/// Offsets that a stack needs, in bytes.
+/// Offsets that a stack needs and that versions differ in, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// In the runtime: the newest interpreter.
     pub interpreters_head: usize,
     pub gil: GilPlace,
-    pub interpreter: InterpreterLayout,
-    pub thread: ThreadLayout,
-    pub frame: FrameLayout,
-    pub code: CodeLayout,
-    pub text: TextLayout,
+    pub interpreter_next: usize,
+    pub threads_head: usize,
+    pub current_frame: CurrentFrame,
+    pub native_id: usize,
+    /// The chunk of stack in use; its top and its limit are the next two words.
+    pub stack_chunk: usize,
+    pub frame_code: usize,
+    pub frame_previous: usize,
+    pub entry: EntryMark,
+    pub first_line: usize,
+    /// Where the instructions start; nothing of a code object behind it is read.
+    pub instructions: usize,
+    /// Where the characters of a string start.
+    pub ascii_text: usize,
+    pub other_text: usize,
 }
 
 /// Where the global interpreter lock is.
@@ -31,23 +41,6 @@ pub enum GilPlace {
     InRuntime(usize),
     /// Each interpreter points to its own.
     ByInterpreter(usize),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InterpreterLayout {
-    pub next: usize,
-    pub threads_head: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadLayout {
-    pub previous: usize,
-    pub next: usize,
-    pub interpreter: usize,
-    pub current_frame: CurrentFrame,
-    pub native_id: usize,
-    /// The chunk of stack in use; its top and its limit are the next two words.
-    pub stack_chunk: usize,
 }
 
 /// Where a thread refers to its running frame.
@@ -61,64 +54,51 @@ pub enum CurrentFrame {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameLayout {
-    pub bytes: usize,
-    pub code: usize,
-    pub previous: usize,
-    pub instruction: usize,
-    pub stack_pointer: StackPointer,
-    pub owner: usize,
-    pub entry: EntryMark,
-}
-
-/// The `int` that shows whether a frame has saved its stack pointer: it is -1 while the frame runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackPointer(pub usize);
-
 /// What shows that C called a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryMark {
     /// A flag of the frame.
     Flag(usize),
-    /// A frame in between that belongs to the C stack: `owner` is this or more.
-    Owner(u8),
+    /// A frame in between that belongs to the C stack: its owner, at this offset, is
+    /// [`SHIM_OWNER`] or more.
+    Owner(usize),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodeLayout {
-    /// Code units of 2 bytes.
-    pub units: usize,
-    pub file: usize,
-    pub name: usize,
-    pub line_table: usize,
-    pub first_line: usize,
-    /// Where the instructions start; nothing of a code object behind it is read.
-    pub instructions: usize,
-    /// Of the object that holds the table of lines.
-    pub table_length: usize,
-    pub table_data: usize,
-}
+/// From this owner on, a frame belongs to the interpreter and is no function's.
+pub const SHIM_OWNER: u8 = 3;
 
-/// Strings: their length and kind, and where their characters start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextLayout {
-    pub length: usize,
-    pub state: usize,
-    pub ascii_data: usize,
-    pub other_data: usize,
-}
+/// Of a thread's state.
+pub const THREAD_PREVIOUS: usize = 0;
+pub const THREAD_NEXT: usize = 8;
+pub const THREAD_INTERPRETER: usize = 16;
 
-impl ThreadLayout {
+/// Of a frame. The `int` that has its depth of stack is -1 while the frame runs.
+pub const FRAME_BYTES: usize = 72;
+pub const FRAME_INSTRUCTION: usize = 56;
+pub const FRAME_DEPTH: usize = 64;
+
+/// Of a code object.
+pub const CODE_FILE: usize = 112;
+pub const CODE_NAME: usize = 128;
+pub const CODE_LINE_TABLE: usize = 136;
+
+/// The length of an object of variable size: bytes, a string, or code in units of 2 bytes.
+pub const LENGTH: usize = 16;
+/// What bytes hold, and the state of a string, lie this far behind their length.
+pub const BYTES_BEHIND_LENGTH: usize = 16;
+pub const STATE_BEHIND_LENGTH: usize = 16;
+
+impl Layout {
+    /// Where a thread's state leads to its running frame.
+    pub fn current_in_thread(&self) -> usize {
+        let (CurrentFrame::InThread(offset) | CurrentFrame::ByRecord { record: offset, .. }) =
+            self.current_frame;
+        offset
+    }
+
     /// How much of a thread's state is read: up to its last field of interest.
-    pub fn bytes(&self) -> usize {
-        let frame = match self.current_frame {
-            CurrentFrame::InThread(offset) | CurrentFrame::ByRecord { record: offset, .. } => {
-                offset
-            }
-        };
-        let last = [self.previous, self.next, self.interpreter, frame, self.native_id];
-        last.into_iter().fold(self.stack_chunk + 16, usize::max) + 8
+    pub fn thread_bytes(&self) -> usize {
+        self.current_in_thread().max(self.native_id).max(self.stack_chunk + 16) + 8
     }
 }
 

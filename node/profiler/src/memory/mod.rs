@@ -100,6 +100,17 @@ impl Span {
     }
 }
 
+/// What was read, `None` where nothing is mapped any more.
+///
+/// # Errors
+/// As the read, for any other reason.
+pub fn mapped<T>(read: Result<T, ReadError>) -> Result<Option<T>, ReadError> {
+    match read {
+        Err(ReadError::Unmapped) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// The 8 bytes at `offset`, 0 past the end.
 pub fn word(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset..).and_then(<[u8]>::first_chunk).map_or(0, |found| u64::from_ne_bytes(*found))

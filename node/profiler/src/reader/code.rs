@@ -9,55 +9,57 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use plimsoll_profile::{Frame, Name};
+
 use super::frame::Link;
 use super::lines::line_at;
 use super::parts::Parts;
-use crate::layout::{CodeLayout, Layout};
-use crate::limits::{CODE_BYTES_MAX, CODES_MAX};
-use crate::memory::{Address, Memory, ReadError, Span, half, word};
-use crate::output::{Frame, FrameRef, FrameTable};
+use crate::layout::{BYTES_BEHIND_LENGTH, Layout};
+use crate::limits::{CODE_BYTES_MAX, CODES_MAX, FRAMES_KEPT_MAX};
+use crate::memory::{Address, Memory, ReadError, Span, half, mapped, word};
 
 /// Code objects of one process.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
     known: HashMap<Address, Code>,
     bytes: usize,
+    /// Of all that are known.
+    frames: usize,
+    paths: Paths,
+}
+
+/// How much of a source file's path a frame has. A whole path may name a person or a project.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// The file and the folder that it is in.
+    #[default]
+    Short,
+    Full,
 }
 
 /// Counts what a reader does, so that it can state what came before what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Step(pub(super) u64);
 
-/// Where the names of a frame come from, and where they go.
-pub(super) struct Names<'a> {
-    pub(super) layout: &'a CodeLayout,
-    pub(super) frames: &'a mut FrameTable,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    Frame(FrameRef),
-    /// The table of frames is full.
-    TableFull,
-    /// The instruction is none of this code object: it is not the frame's.
-    NotIts,
-}
-
 #[derive(Debug)]
 struct Code {
     parts: Parts,
     bytes: Vec<u8>,
-    function: Arc<str>,
-    file: Arc<str>,
+    function: Name,
+    file: Name,
     first_line: u32,
     units: u64,
     /// By the offset of the instruction; `None` is that of an unknown one.
-    frames: HashMap<Option<i64>, FrameRef>,
+    frames: HashMap<Option<i64>, Arc<Frame>>,
     read_at: Step,
     checked_at: Step,
 }
 
 impl Codes {
+    pub(super) fn new(paths: Paths) -> Self {
+        Self { paths, ..Self::default() }
+    }
+
     /// Brings each of `codes` up to date with the target; one that cannot be read is unknown
     /// afterwards.
     ///
@@ -70,13 +72,14 @@ impl Codes {
         codes: &BTreeSet<Address>,
         now: Step,
     ) -> Result<(), ReadError> {
-        if self.known.len() + codes.len() > CODES_MAX || self.bytes > CODE_BYTES_MAX {
-            *self = Self::default();
+        let is_full = self.bytes > CODE_BYTES_MAX || self.frames >= FRAMES_KEPT_MAX;
+        if is_full || self.known.len() + codes.len() > CODES_MAX {
+            *self = Self::new(self.paths);
         }
 
         let known: Vec<Address> =
             codes.iter().copied().filter(|code| self.known.contains_key(code)).collect();
-        if !self.compare(memory, layout, &known, now)? {
+        if !self.compare(memory, &known, now)? {
             // One of them went, so each is read anew.
             known.iter().for_each(|code| self.forget(*code));
         }
@@ -85,13 +88,9 @@ impl Codes {
             if self.known.contains_key(&at) {
                 continue;
             }
-            match Code::read(memory, layout, at, now) {
-                Err(ReadError::Unmapped) | Ok(None) => {}
-                Ok(Some(code)) => {
-                    self.bytes += code.bytes.len();
-                    self.known.insert(at, code);
-                }
-                Err(error) => return Err(error),
+            if let Some(code) = mapped(Code::read(memory, layout, at, self.paths, now))?.flatten() {
+                self.bytes += code.bytes.len();
+                self.known.insert(at, code);
             }
         }
         Ok(())
@@ -102,52 +101,49 @@ impl Codes {
         self.known.get(&code).is_some_and(|code| code.read_at > step)
     }
 
-    /// The function of a frame, and its line if that is known.
+    /// The function of a frame, and its line if that is known; `None` when the instruction is none
+    /// of this code object: it is not the frame's.
     pub(super) fn frame(
         &mut self,
         link: &Link,
         since: Step,
         is_line_known: bool,
-        names: &mut Names<'_>,
-    ) -> Named {
-        let Some(code) = self.known.get_mut(&link.code) else { return Named::NotIts };
+    ) -> Option<Arc<Frame>> {
+        let code = self.known.get_mut(&link.code)?;
         let end = i64::try_from(code.units).unwrap_or(i64::MAX).saturating_mul(2);
         // A frame that has not started stands before its first instruction.
         if code.checked_at <= since || link.offset < -2 || link.offset >= end {
-            return Named::NotIts;
+            return None;
         }
         let offset = is_line_known.then_some(link.offset);
         if let Some(frame) = code.frames.get(&offset) {
-            return Named::Frame(*frame);
+            return Some(frame.clone());
         }
 
-        let table = code.table(names.layout);
+        let [.., table] = code.parts.split(&code.bytes);
+        let table = table.get(BYTES_BEHIND_LENGTH..).unwrap_or_default();
         let line = offset.and_then(|offset| line_at(table, code.first_line, offset));
-        let named = names.frames.row(Frame {
-            function: Arc::clone(&code.function),
-            file: Arc::clone(&code.file),
-            first_line: code.first_line,
-            line: line.unwrap_or(0),
-        });
-        let Some(frame) = named else { return Named::TableFull };
-        code.frames.insert(offset, frame);
-        Named::Frame(frame)
+        let (function, file) = (code.function.clone(), code.file.clone());
+        let frame = Arc::new(Frame { function, file, line: line.unwrap_or(0) });
+        if self.frames < FRAMES_KEPT_MAX {
+            self.frames += 1;
+            code.frames.insert(offset, frame.clone());
+        }
+        Some(frame)
     }
 
     /// Compares all in one call, and forgets what changed; false when something cannot be read.
     fn compare(
         &mut self,
         memory: &impl Memory,
-        layout: &Layout,
         codes: &[Address],
         now: Step,
     ) -> Result<bool, ReadError> {
         let known = || codes.iter().filter_map(|code| self.known.get(code));
-        let spans: Vec<Span> = known().flat_map(|code| code.parts.spans()).collect();
+        let spans: Vec<Span> = known().flat_map(|code| code.parts.spans).collect();
         let mut bytes = vec![0; spans.iter().map(|span| span.bytes).sum()];
-        match memory.read(&spans, &mut bytes) {
-            Err(ReadError::Unmapped) => return Ok(false),
-            read => read?,
+        if mapped(memory.read(&spans, &mut bytes))?.is_none() {
+            return Ok(false);
         }
 
         let mut rest = &bytes[..];
@@ -155,7 +151,7 @@ impl Codes {
             let Some(code) = self.known.get_mut(at) else { continue };
             let (here, behind) = rest.split_at(code.bytes.len());
             rest = behind;
-            if code.parts.is_unchanged(layout, &code.bytes, here) {
+            if code.bytes == here {
                 code.checked_at = now;
             } else {
                 self.forget(*at);
@@ -167,6 +163,7 @@ impl Codes {
     fn forget(&mut self, code: Address) {
         if let Some(code) = self.known.remove(&code) {
             self.bytes -= code.bytes.len();
+            self.frames -= code.frames.len();
         }
     }
 }
@@ -177,27 +174,27 @@ impl Code {
         memory: &impl Memory,
         layout: &Layout,
         at: Address,
+        paths: Paths,
         now: Step,
     ) -> Result<Option<Self>, ReadError> {
         let Some(parts) = Parts::find(memory, layout, at)? else { return Ok(None) };
-        let mut bytes = vec![0; parts.bytes()];
-        memory.read(&parts.spans(), &mut bytes)?;
+        let mut bytes = vec![0; parts.spans.iter().map(|span| span.bytes).sum()];
+        memory.read(&parts.spans, &mut bytes)?;
 
-        let [fields, name, file, _] = parts.split(&bytes);
-        let function = parts.name.text(&layout.text, name);
-        let file = parts.file.text(&layout.text, file);
+        let [units, first_line, _, name, file, _] = parts.split(&bytes);
+        let function = parts.name.text(name);
+        let file = parts.file.text(file);
         let (Some(function), Some(file)) = (function, file) else { return Ok(None) };
-        if !parts.are_of(layout, &bytes) {
+        if !parts.are_of(&bytes) {
             return Ok(None);
         }
 
-        let first_line = half(fields, layout.code.first_line);
-        let units = word(fields, layout.code.units);
+        let (units, first_line) = (word(units, 0), half(first_line, 0));
         Ok(Some(Self {
             parts,
             bytes,
             function: function.into(),
-            file: file.into(),
+            file: shown(&file, paths).into(),
             first_line,
             units,
             frames: HashMap::new(),
@@ -205,9 +202,34 @@ impl Code {
             checked_at: now,
         }))
     }
+}
 
-    fn table(&self, layout: &CodeLayout) -> &[u8] {
-        let [.., table] = self.parts.split(&self.bytes);
-        table.get(layout.table_data.saturating_sub(layout.table_length)..).unwrap_or_default()
+fn shown(path: &str, paths: Paths) -> &str {
+    /// Parts of a path that remain of it.
+    const PATH_PARTS: usize = 2;
+    match path.rmatch_indices('/').nth(PATH_PARTS - 1) {
+        Some((at, _)) if paths == Paths::Short => &path[at + 1..],
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_cut_to_its_last_two_parts_unless_all_is_wanted() {
+        for (path, short) in [
+            ("/data/ann/train/main.py", "train/main.py"),
+            ("train/main.py", "train/main.py"),
+            ("/main.py", "/main.py"),
+            ("main.py", "main.py"),
+            ("<string>", "<string>"),
+            ("", ""),
+            ("/ü/ö/ä.py", "ö/ä.py"),
+        ] {
+            assert_eq!(shown(path, Paths::Short), short);
+            assert_eq!(shown(path, Paths::Full), path);
+        }
     }
 }

@@ -1,14 +1,12 @@
 //! Frames of the interpreter: what one's bytes say, and the chain that they make.
 
-use crate::layout::{EntryMark, FrameLayout, Layout, StackPointer};
-use crate::memory::{Address, Memory, ReadError, Span, address, byte, half, word};
+use crate::layout::{EntryMark, FRAME_BYTES, FRAME_DEPTH, FRAME_INSTRUCTION, Layout, SHIM_OWNER};
+use crate::memory::{Address, Memory, ReadError, Span, address, byte, half, mapped, word};
 
 /// Frames that were on a stack at one instant, root first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) links: Vec<Link>,
-    /// The frames nearest to the root are absent.
-    pub(super) is_truncated: bool,
 }
 
 /// One function's frame.
@@ -48,16 +46,14 @@ impl Chain {
         memory: &impl Memory,
         layout: &Layout,
     ) -> Result<bool, ReadError> {
-        let bytes = layout.frame.bytes;
-        let spans: Vec<Span> =
-            self.links.iter().map(|link| Span { start: link.slot, bytes }).collect();
-        let mut now = vec![0; bytes * spans.len()];
-        match memory.read(&spans, &mut now) {
-            Err(ReadError::Unmapped) => return Ok(false),
-            read => read?,
+        let span = |link: &Link| Span { start: link.slot, bytes: FRAME_BYTES };
+        let spans: Vec<Span> = self.links.iter().map(span).collect();
+        let mut now = vec![0; FRAME_BYTES * spans.len()];
+        if mapped(memory.read(&spans, &mut now))?.is_none() {
+            return Ok(false);
         }
 
-        let frames = now.chunks_exact(bytes).map(|bytes| Frame::decode(&layout.frame, bytes));
+        let frames = now.chunks_exact(FRAME_BYTES).map(|bytes| Frame::decode(layout, bytes));
         let mut pairs = self.links.iter().zip(frames);
         Ok(pairs.all(|(link, frame)| link.code == frame.code && link.previous == frame.previous))
     }
@@ -71,24 +67,23 @@ impl Link {
 }
 
 impl Frame {
-    pub(super) fn decode(layout: &FrameLayout, bytes: &[u8]) -> Self {
-        let StackPointer(depth) = layout.stack_pointer;
+    pub(super) fn decode(layout: &Layout, bytes: &[u8]) -> Self {
         let (is_entry, is_of_interpreter) = match layout.entry {
             EntryMark::Flag(offset) => (byte(bytes, offset) != 0, false),
-            EntryMark::Owner(first) => (false, byte(bytes, layout.owner) >= first),
+            EntryMark::Owner(offset) => (false, byte(bytes, offset) >= SHIM_OWNER),
         };
         Self {
-            code: address(bytes, layout.code),
-            previous: address(bytes, layout.previous),
-            instruction: word(bytes, layout.instruction),
-            has_saved_stack: half(bytes, depth) != u32::MAX,
+            code: address(bytes, layout.frame_code),
+            previous: address(bytes, layout.frame_previous),
+            instruction: word(bytes, FRAME_INSTRUCTION),
+            has_saved_stack: half(bytes, FRAME_DEPTH) != u32::MAX,
             is_entry,
             is_of_interpreter,
         }
     }
 
     pub(super) fn link(&self, layout: &Layout, slot: Address, stood: bool) -> Link {
-        let start = self.code.plus(layout.code.instructions);
+        let start = self.code.plus(layout.instructions);
         Link {
             code: self.code,
             offset: self.instruction.wrapping_sub(start.0).cast_signed(),

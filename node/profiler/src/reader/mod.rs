@@ -16,16 +16,19 @@ mod text;
 mod threads;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use code::{Codes, Named, Names, Step};
+use code::{Codes, Step};
 use frame::Chain;
+use plimsoll_profile::Frame;
 use stack::{Attempt, Calls, Plan};
 use threads::ThreadState;
+
+pub use code::Paths;
 
 use crate::layout::Layout;
 use crate::limits::ATTEMPTS_MAX;
 use crate::memory::{Address, Memory, ReadError};
-use crate::output::{FrameRef, FrameTable};
 
 /// Reads one process, and keeps between samples what need not be read again.
 #[derive(Debug)]
@@ -46,20 +49,12 @@ pub struct ThreadReading {
     pub native_id: u64,
     /// The lock that the thread needs to run.
     pub gil: Address,
-    pub stack: StackReading,
+    pub stack: Option<WholeStack>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum StackReading {
-    /// Root first.
-    Whole { frames: Vec<FrameRef>, is_truncated: bool },
-    /// The thread runs no Python function.
-    Empty,
-    /// It changed while it was read, or led nowhere.
-    Torn,
-    /// The table of frames is full.
-    Unnamed,
-}
+/// Frames that were there at one instant, root first; none of a thread that runs no Python
+/// function. Of a stack that is too deep there is one frame more than a profile keeps.
+pub type WholeStack = Vec<Arc<Frame>>;
 
 /// All threads of one instant, as far as they could be listed.
 #[derive(Debug, Default)]
@@ -77,13 +72,13 @@ struct DatedChain {
 
 impl<M: Memory> Reader<M> {
     /// Of the process whose interpreter keeps its state at `runtime`.
-    pub fn new(memory: M, layout: Layout, runtime: Address) -> Self {
+    pub fn new(memory: M, layout: Layout, runtime: Address, paths: Paths) -> Self {
         Self {
             memory,
             layout,
             runtime,
             plans: HashMap::new(),
-            codes: Codes::default(),
+            codes: Codes::new(paths),
             step: Step::default(),
             calls: Calls::default(),
         }
@@ -93,7 +88,7 @@ impl<M: Memory> Reader<M> {
     ///
     /// # Errors
     /// When the process has ended, or its memory may not be read.
-    pub fn sample(&mut self, frames: &mut FrameTable) -> Result<Readings, ReadError> {
+    pub fn sample(&mut self) -> Result<Readings, ReadError> {
         self.calls = Calls::of_sample();
         let listed = threads::list(&self.memory, &self.layout, self.runtime)?;
         let mut readings = Readings { is_list_torn: listed.is_torn, ..Readings::default() };
@@ -112,8 +107,8 @@ impl<M: Memory> Reader<M> {
 
         for (thread, chain) in listed.threads.iter().zip(chains) {
             let stack = match chain {
-                Some(chain) => self.stack(thread, chain, frames)?,
-                None => StackReading::Torn,
+                Some(chain) => self.stack(thread, chain)?,
+                None => None,
             };
             let (native_id, gil) = (thread.native_id, thread.gil);
             readings.threads.push(ThreadReading { native_id, gil, stack });
@@ -144,11 +139,11 @@ impl<M: Memory> Reader<M> {
         &mut self,
         thread: &ThreadState,
         first: DatedChain,
-        frames: &mut FrameTable,
-    ) -> Result<StackReading, ReadError> {
+    ) -> Result<Option<WholeStack>, ReadError> {
         let mut dated = first;
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(stack) = self.name(&dated, frames)? {
+            let stack = self.name(&dated)?;
+            if stack.is_some() {
                 return Ok(stack);
             }
 
@@ -159,7 +154,7 @@ impl<M: Memory> Reader<M> {
             self.check([&chain])?;
             dated = chain;
         }
-        Ok(StackReading::Torn)
+        Ok(None)
     }
 
     fn check<'a>(
@@ -177,11 +172,7 @@ impl<M: Memory> Reader<M> {
     fn name(
         &mut self,
         DatedChain { chain, at }: &DatedChain,
-        frames: &mut FrameTable,
-    ) -> Result<Option<StackReading>, ReadError> {
-        if chain.links.is_empty() {
-            return Ok(Some(StackReading::Empty));
-        }
+    ) -> Result<Option<WholeStack>, ReadError> {
         // What was known before and is unchanged after was so in between. What is new counts only
         // if the frames still hold their code objects: otherwise these may have been freed in
         // between.
@@ -190,19 +181,13 @@ impl<M: Memory> Reader<M> {
             return Ok(None);
         }
 
-        let mut named = Vec::with_capacity(chain.links.len());
-        let mut names = Names { layout: &self.layout.code, frames };
-        let leaf = chain.links.len() - 1;
-        for (depth, link) in chain.links.iter().enumerate() {
+        let leaf = chain.links.len().saturating_sub(1);
+        let named = chain.links.iter().enumerate().map(|(depth, link)| {
             // The leaf moves on all the time; its line is that of the first copy.
             let is_line_known = link.stood || depth == leaf;
-            match self.codes.frame(link, *at, is_line_known, &mut names) {
-                Named::Frame(frame) => named.push(frame),
-                Named::TableFull => return Ok(Some(StackReading::Unnamed)),
-                Named::NotIts => return Ok(None),
-            }
-        }
-        Ok(Some(StackReading::Whole { frames: named, is_truncated: chain.is_truncated }))
+            self.codes.frame(link, *at, is_line_known)
+        });
+        Ok(named.collect())
     }
 
     fn next_step(&mut self) -> Step {

@@ -1,17 +1,18 @@
-//! What is read of a code object, where it is, and whether two readings show the same one.
+//! What is read of a code object, and where it is.
 
 use super::text::TextSpan;
-use crate::layout::Layout;
+use crate::layout::{BYTES_BEHIND_LENGTH, CODE_FILE, CODE_LINE_TABLE, CODE_NAME, LENGTH, Layout};
 use crate::limits::LINE_TABLE_BYTES_MAX;
-use crate::memory::{Address, Memory, ReadError, Span, address, half, word};
+use crate::memory::{Address, Memory, ReadError, Span, address, word};
 
-/// What is read of a code object: some of its fields, its names, its table of lines.
+/// The parts of a code object that stay the same while it lives; counters and caches lie in between.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    fields: Span,
     pub(super) name: TextSpan,
     pub(super) file: TextSpan,
-    table: Span,
+    /// How many units it has, its first line, where its objects are; its name, file and table of
+    /// lines.
+    pub(super) spans: [Span; 6],
 }
 
 impl Parts {
@@ -21,33 +22,27 @@ impl Parts {
         layout: &Layout,
         at: Address,
     ) -> Result<Option<Self>, ReadError> {
-        let code = &layout.code;
-        let span = Span { start: at, bytes: code.instructions };
-        let fields = memory.read_span(span)?;
-        let name = TextSpan::of(memory, &layout.text, address(&fields, code.name))?;
-        let file = TextSpan::of(memory, &layout.text, address(&fields, code.file))?;
+        let fields = memory.read_span(Span { start: at, bytes: layout.instructions })?;
+        let name = TextSpan::of(memory, layout, address(&fields, CODE_NAME))?;
+        let file = TextSpan::of(memory, layout, address(&fields, CODE_FILE))?;
         let (Some(name), Some(file)) = (name, file) else { return Ok(None) };
 
-        let start = address(&fields, code.line_table).plus(code.table_length);
+        let start = address(&fields, CODE_LINE_TABLE).plus(LENGTH);
         let length = memory.read_address(start)?.0;
         // A table that is too long is left out: its instructions have no line.
         let length = usize::try_from(length).ok().filter(|bytes| *bytes <= LINE_TABLE_BYTES_MAX);
-        let head = code.table_data.saturating_sub(code.table_length);
-        let table = Span { start, bytes: head + length.unwrap_or(0) };
-        Ok(Some(Self { fields: span, name, file, table }))
+        let table = Span { start, bytes: BYTES_BEHIND_LENGTH + length.unwrap_or(0) };
+
+        let field = |offset: usize, bytes: usize| Span { start: at.plus(offset), bytes };
+        let objects = field(CODE_FILE, CODE_LINE_TABLE + 8 - CODE_FILE);
+        let (units, first_line) = (field(LENGTH, 8), field(layout.first_line, 4));
+        let spans = [units, first_line, objects, name.span, file.span, table];
+        Ok(Some(Self { name, file, spans }))
     }
 
-    pub(super) fn spans(&self) -> [Span; 4] {
-        [self.fields, self.name.span, self.file.span, self.table]
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.spans().iter().map(|span| span.bytes).sum()
-    }
-
-    pub(super) fn split<'a>(&self, bytes: &'a [u8]) -> [&'a [u8]; 4] {
+    pub(super) fn split<'a>(&self, bytes: &'a [u8]) -> [&'a [u8]; 6] {
         let mut rest = bytes;
-        self.spans().map(|span| {
+        self.spans.map(|span| {
             let (part, behind) = rest.split_at(span.bytes.min(rest.len()));
             rest = behind;
             part
@@ -55,35 +50,17 @@ impl Parts {
     }
 
     /// Whether `bytes` lead to these parts: otherwise they were found in another object.
-    pub(super) fn are_of(&self, layout: &Layout, bytes: &[u8]) -> bool {
-        let [fields, _, _, table] = self.split(bytes);
-        let code = &layout.code;
-        let leads = |field: usize, offset: usize, part: Span| {
-            address(fields, field).plus(offset) == part.start
+    pub(super) fn are_of(&self, bytes: &[u8]) -> bool {
+        let [_, _, objects, _, _, table] = self.split(bytes);
+        let leads = |field: usize, part: Span| {
+            address(objects, field - CODE_FILE).plus(LENGTH) == part.start
         };
 
-        let head = code.table_data.saturating_sub(code.table_length);
         let length = usize::try_from(word(table, 0)).unwrap_or(usize::MAX);
-        let is_table = head.saturating_add(length) == self.table.bytes;
-        leads(code.name, layout.text.length, self.name.span)
-            && leads(code.file, layout.text.length, self.file.span)
-            && leads(code.line_table, code.table_length, self.table)
+        let is_table = BYTES_BEHIND_LENGTH.saturating_add(length) == self.spans[5].bytes;
+        leads(CODE_NAME, self.name.span)
+            && leads(CODE_FILE, self.file.span)
+            && leads(CODE_LINE_TABLE, self.spans[5])
             && (is_table || length > LINE_TABLE_BYTES_MAX)
-    }
-
-    /// Whether two readings show the same code object. Counters and caches in it may differ.
-    pub(super) fn is_unchanged(&self, layout: &Layout, old: &[u8], new: &[u8]) -> bool {
-        let [old_fields, old_name, old_file, old_table] = self.split(old);
-        let [fields, name, file, table] = self.split(new);
-        let code = &layout.code;
-        let words = [code.units, code.name, code.file, code.line_table];
-        let data = code.table_data.saturating_sub(code.table_length);
-
-        words.iter().all(|at| word(old_fields, *at) == word(fields, *at))
-            && half(old_fields, code.first_line) == half(fields, code.first_line)
-            && self.name.is_unchanged(&layout.text, old_name, name)
-            && self.file.is_unchanged(&layout.text, old_file, file)
-            && word(old_table, 0) == word(table, 0)
-            && old_table.get(data..) == table.get(data..)
     }
 }

@@ -11,12 +11,12 @@
 
 use super::frame::{Chain, Frame, Link};
 use super::threads::{ThreadStack, ThreadState};
-use crate::layout::{CurrentFrame, Layout};
+use crate::layout::{CurrentFrame, FRAME_BYTES, Layout};
 use crate::limits::{
     CALLS_PER_SAMPLE_MAX, FRAMES_MAX, INTERRUPTIONS_MAX, LINKS_MAX, SPANS_MAX, STACK_BYTES_MAX,
     STACK_SLACK_BYTES, STANDING_READS_MIN,
 };
-use crate::memory::{Address, Memory, Pass, ReadError, Span, address};
+use crate::memory::{Address, Memory, Pass, ReadError, Span, address, mapped};
 
 /// What to read of one thread; kept, since most frames are where they were a sample ago.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ impl Plan {
         if !thread.is_same(&now) {
             return Ok(Attempt::Ended);
         }
-        let current = match layout.thread.current_frame {
+        let current = match layout.current_frame {
             CurrentFrame::InThread(_) => now.current,
             CurrentFrame::ByRecord { .. } if now.current == self.current => {
                 address(head, head.len() - 8)
@@ -140,7 +140,7 @@ impl Plan {
                 return Ok(Attempt::Again);
             }
         };
-        self.forget_unused(&walk, layout);
+        self.forget_unused(&walk);
         Ok(self.judge(walk))
     }
 
@@ -164,8 +164,8 @@ impl Plan {
         layout: &Layout,
         thread: &ThreadState,
     ) -> Result<Pass, ReadError> {
-        let mut spans = vec![Span { start: thread.address, bytes: layout.thread.bytes() }];
-        if let CurrentFrame::ByRecord { frame, .. } = layout.thread.current_frame {
+        let mut spans = vec![Span { start: thread.address, bytes: layout.thread_bytes() }];
+        if let CurrentFrame::ByRecord { frame, .. } = layout.current_frame {
             spans.push(Span { start: self.current.plus(frame), bytes: 8 });
         }
         spans.extend_from_slice(&self.spans);
@@ -180,7 +180,6 @@ impl Plan {
         let mut next = current;
         while !next.is_null() {
             if walk.chain.links.len() == FRAMES_MAX || walk.slots.len() == LINKS_MAX {
-                walk.chain.is_truncated = true;
                 break;
             }
             let (frame, stood) = self.frame(layout, copies, next)?;
@@ -219,10 +218,10 @@ impl Plan {
     ) -> Result<(Frame, bool), Missing> {
         let mut before = 0;
         for span in &self.spans {
-            if let Some(offset) = span.offset_of(slot, layout.frame.bytes) {
+            if let Some(offset) = span.offset_of(slot, FRAME_BYTES) {
                 let at = before + offset;
-                let frame = Frame::decode(&layout.frame, &copies.first[at..]);
-                let later = Frame::decode(&layout.frame, &copies.second[at..]);
+                let frame = Frame::decode(layout, &copies.first[at..]);
+                let later = Frame::decode(layout, &copies.second[at..]);
                 let stood = frame == later;
                 return Ok((frame, stood));
             }
@@ -237,8 +236,8 @@ impl Plan {
         let stack = self.spans.first()?;
         let words = copy.get(..stack.bytes)?.chunks_exact(8);
         let at = words.into_iter().position(|bytes| address(bytes, 0) == caller)?;
-        let slot = Address(stack.start.plus(at * 8).0.checked_sub(layout.frame.previous as u64)?);
-        let is_within = stack.offset_of(slot, layout.frame.bytes).is_some();
+        let slot = Address(stack.start.plus(at * 8).0.checked_sub(layout.frame_previous as u64)?);
+        let is_within = stack.offset_of(slot, FRAME_BYTES).is_some();
         (is_within && slot != caller).then_some(slot)
     }
 
@@ -271,30 +270,27 @@ impl Plan {
         frame: Address,
         calls: &mut Calls,
     ) -> Result<(), ReadError> {
-        let bytes = layout.frame.bytes;
         let mut next = frame;
         for _ in 0..LINKS_MAX {
             if next.is_null() || !calls.take(1) {
                 break;
             }
-            let is_planned = self.spans.iter().any(|span| span.offset_of(next, bytes).is_some());
+            let is_planned =
+                self.spans.iter().any(|span| span.offset_of(next, FRAME_BYTES).is_some());
             if !is_planned && self.spans.len() < SPANS_MAX {
-                self.spans.push(pages(next, bytes));
+                self.spans.push(pages(next));
             }
 
-            let read = match memory.read_span(Span { start: next, bytes }) {
-                Err(ReadError::Unmapped) => break,
-                read => read?,
-            };
-            next = address(&read, layout.frame.previous);
+            let read = mapped(memory.read_span(Span { start: next, bytes: FRAME_BYTES }))?;
+            let Some(read) = read else { break };
+            next = address(&read, layout.frame_previous);
         }
         Ok(())
     }
 
-    fn forget_unused(&mut self, walk: &Walk, layout: &Layout) {
+    fn forget_unused(&mut self, walk: &Walk) {
         let mut is_stack = true;
-        let holds =
-            |span: &Span, slot: &Address| span.offset_of(*slot, layout.frame.bytes).is_some();
+        let holds = |span: &Span, slot: &Address| span.offset_of(*slot, FRAME_BYTES).is_some();
         self.spans.retain(|span| {
             std::mem::take(&mut is_stack) || walk.slots.iter().any(|slot| holds(span, slot))
         });
@@ -310,9 +306,9 @@ fn window(stack: ThreadStack) -> Span {
 }
 
 /// The whole pages around a frame: where the frame is mapped, they are.
-fn pages(frame: Address, bytes: usize) -> Span {
+fn pages(frame: Address) -> Span {
     const PAGE: u64 = 4_096;
     let start = Address(frame.0 / PAGE * PAGE);
-    let end = frame.plus(bytes).0.div_ceil(PAGE).saturating_mul(PAGE);
+    let end = frame.plus(FRAME_BYTES).0.div_ceil(PAGE).saturating_mul(PAGE);
     Span { start, bytes: Address(end).since(start).unwrap_or(0) }
 }

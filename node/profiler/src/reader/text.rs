@@ -1,6 +1,6 @@
 //! Strings of CPython: where one's characters are, and what they are.
 
-use crate::layout::TextLayout;
+use crate::layout::{LENGTH, Layout, STATE_BEHIND_LENGTH};
 use crate::limits::NAME_CHARS_MAX;
 use crate::memory::{Address, Memory, ReadError, Span, half, word};
 
@@ -29,24 +29,23 @@ impl TextSpan {
     /// Reads length and form of the string at `object`; `None` when it is none.
     pub(super) fn of(
         memory: &impl Memory,
-        layout: &TextLayout,
+        layout: &Layout,
         object: Address,
     ) -> Result<Option<Self>, ReadError> {
-        let start = object.plus(layout.length);
-        let head = layout.state.saturating_sub(layout.length) + 4;
-        let bytes = memory.read_span(Span { start, bytes: head })?;
-        let Some(form) = form(layout, &bytes) else { return Ok(None) };
+        let start = object.plus(LENGTH);
+        let bytes = memory.read_span(Span { start, bytes: STATE_BEHIND_LENGTH + 4 })?;
+        let Some(form) = form(&bytes) else { return Ok(None) };
 
-        let data = if form.state & ASCII != 0 { layout.ascii_data } else { layout.other_data };
-        let data = data.saturating_sub(layout.length);
+        let data = if form.state & ASCII != 0 { layout.ascii_text } else { layout.other_text };
+        let data = data.saturating_sub(LENGTH);
         let chars = usize::try_from(form.chars).map_or(NAME_CHARS_MAX, |n| n.min(NAME_CHARS_MAX));
         let span = Span { start, bytes: data + chars * form.bytes_per_char };
         Ok(Some(Self { span, form, data }))
     }
 
     /// The characters in `bytes`, read from the span; `None` when that is another string now.
-    pub(super) fn text(&self, layout: &TextLayout, bytes: &[u8]) -> Option<String> {
-        if form(layout, bytes)? != self.form {
+    pub(super) fn text(&self, bytes: &[u8]) -> Option<String> {
+        if form(bytes)? != self.form {
             return None;
         }
         let data = bytes.get(self.data..)?.chunks_exact(self.form.bytes_per_char);
@@ -55,22 +54,12 @@ impl TextSpan {
             code[..unit.len()].copy_from_slice(unit);
             char::from_u32(u32::from_le_bytes(code)).unwrap_or(char::REPLACEMENT_CHARACTER)
         });
-        let mut text: String = chars.collect();
-        if self.form.chars > NAME_CHARS_MAX as u64 {
-            text.push('…');
-        }
-        Some(text)
-    }
-
-    /// Whether both were read from the span of the same string.
-    pub(super) fn is_unchanged(&self, layout: &TextLayout, old: &[u8], new: &[u8]) -> bool {
-        form(layout, new) == Some(self.form) && old.get(self.data..) == new.get(self.data..)
+        Some(chars.collect())
     }
 }
 
-fn form(layout: &TextLayout, bytes: &[u8]) -> Option<Form> {
-    let state = half(bytes, layout.state.saturating_sub(layout.length));
-    let state = state & (KIND_MASK << KIND_SHIFT | COMPACT | ASCII);
+fn form(bytes: &[u8]) -> Option<Form> {
+    let state = half(bytes, STATE_BEHIND_LENGTH) & (KIND_MASK << KIND_SHIFT | COMPACT | ASCII);
     let bytes_per_char = match (state >> KIND_SHIFT) & KIND_MASK {
         1 => 1,
         2 => 2,

@@ -1,8 +1,8 @@
 //! The threads of a process: the linked lists of its interpreters.
 
-use crate::layout::{CurrentFrame, GilPlace, Layout};
+use crate::layout::{GilPlace, Layout, THREAD_INTERPRETER, THREAD_NEXT, THREAD_PREVIOUS};
 use crate::limits::{INTERPRETERS_MAX, LIST_ATTEMPTS_MAX, THREADS_MAX};
-use crate::memory::{Address, Memory, ReadError, Span, address, word};
+use crate::memory::{Address, Memory, ReadError, Span, address, mapped, word};
 
 /// One thread, as its state in memory shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) struct ThreadState {
     pub(super) interpreter: Address,
     pub(super) native_id: u64,
     pub(super) gil: Address,
-    /// The record of the current frame, or that frame; see [`CurrentFrame`].
+    /// The record of the current frame, or that frame; see [`Layout::current_frame`].
     pub(super) current: Address,
     pub(super) stack: ThreadStack,
     previous: Address,
@@ -35,26 +35,20 @@ pub(super) struct ListedThreads {
 impl ThreadState {
     /// Decodes the state at `at`; the lock comes from the interpreter.
     pub(super) fn decode(layout: &Layout, at: Address, gil: Address, bytes: &[u8]) -> Self {
-        let fields = &layout.thread;
-        let current = match fields.current_frame {
-            CurrentFrame::InThread(offset) | CurrentFrame::ByRecord { record: offset, .. } => {
-                offset
-            }
-        };
         let stack = ThreadStack {
-            chunk: address(bytes, fields.stack_chunk),
-            top: address(bytes, fields.stack_chunk + 8),
-            limit: address(bytes, fields.stack_chunk + 16),
+            chunk: address(bytes, layout.stack_chunk),
+            top: address(bytes, layout.stack_chunk + 8),
+            limit: address(bytes, layout.stack_chunk + 16),
         };
         Self {
             address: at,
-            interpreter: address(bytes, fields.interpreter),
-            native_id: word(bytes, fields.native_id),
+            interpreter: address(bytes, THREAD_INTERPRETER),
+            native_id: word(bytes, layout.native_id),
             gil,
-            current: address(bytes, current),
+            current: address(bytes, layout.current_in_thread()),
             stack,
-            previous: address(bytes, fields.previous),
-            next: address(bytes, fields.next),
+            previous: address(bytes, THREAD_PREVIOUS),
+            next: address(bytes, THREAD_NEXT),
         }
     }
 
@@ -105,7 +99,7 @@ fn interpreters(
     while !next.is_null() && found.len() < INTERPRETERS_MAX && !found.contains(&next) {
         found.push(next);
         // One that ends meanwhile ends the list.
-        next = mapped(memory.read_address(next.plus(layout.interpreter.next)))?.unwrap_or_default();
+        next = mapped(memory.read_address(next.plus(layout.interpreter_next)))?.unwrap_or_default();
     }
     Ok(found)
 }
@@ -117,13 +111,13 @@ fn walk(
     interpreter: Address,
     gil: Address,
 ) -> Result<ListedThreads, ReadError> {
-    let head = interpreter.plus(layout.interpreter.threads_head);
+    let head = interpreter.plus(layout.threads_head);
     let mut next = mapped(memory.read_address(head))?.unwrap_or_default();
     let mut previous = Address::default();
     let mut threads = Vec::new();
 
     while !next.is_null() && threads.len() < THREADS_MAX {
-        let state = Span { start: next, bytes: layout.thread.bytes() };
+        let state = Span { start: next, bytes: layout.thread_bytes() };
         let bytes = mapped(memory.read_span(state))?.unwrap_or_default();
         let thread = ThreadState::decode(layout, next, gil, &bytes);
         if thread.interpreter != interpreter || thread.previous != previous {
@@ -133,12 +127,4 @@ fn walk(
         threads.push(thread);
     }
     Ok(ListedThreads { threads, is_torn: !next.is_null() })
-}
-
-/// What was read, `None` where nothing is mapped any more.
-fn mapped<T>(read: Result<T, ReadError>) -> Result<Option<T>, ReadError> {
-    match read {
-        Err(ReadError::Unmapped) => Ok(None),
-        read => read.map(Some),
-    }
 }

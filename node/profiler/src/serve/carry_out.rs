@@ -5,23 +5,19 @@ use std::fs;
 use plimsoll_profile::pprof::encode;
 use plimsoll_schemas::limits::wire::CAPTURE_PROFILE_BYTES_MAX;
 use plimsoll_schemas::remote_text::one_line;
-use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, ProfilerOrder,
 };
-use std::time::Duration;
 
 use super::settings::{ROOT, Users};
-use crate::order::{Order, ProcessId};
+use crate::capture_pinned;
+use crate::order::{Order, OrderError};
 use crate::output::{Capture, End};
-use crate::profile::Paths;
+use crate::probe::users;
+use crate::reader::Paths;
 use crate::refusal::Refusal;
-use crate::sampler::{Cancel, Sampler};
-use crate::target::Target;
-use crate::target::presence::{Pin, Presence};
-
-/// The rung of this program's captures.
-const RUNG: &str = "profiler";
+use crate::sampler::{Cancel, RUNG};
+use crate::target::presence::Pin;
 
 pub(super) struct Outcome {
     pub(super) state: CaptureState,
@@ -36,7 +32,7 @@ pub(super) fn carry_out(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) 
     let command = one_line(&command);
     let facts = CaptureFacts { rung: RUNG.into(), pid: order.pid, command, ..Default::default() };
     match captured(order, owners, cancel) {
-        Ok(captured) => kept(&captured, order, facts),
+        Ok(captured) => kept(&captured, facts),
         Err(Fault { state, fix }) => {
             Outcome { state, facts: CaptureFacts { fix, ..facts }, profile: Vec::new() }
         }
@@ -49,23 +45,17 @@ struct Fault {
 }
 
 fn captured(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Result<Capture, Fault> {
+    let paths = if order.full_paths { Paths::Full } else { Paths::Short };
     let pid = i32::try_from(order.pid).unwrap_or(0);
-    let sampled = Order::new(pid, order.hz, order.seconds).map_err(|error| Fault {
-        state: CaptureState::Failed(CaptureFailure::Other),
-        fix: error.to_string(),
-    })?;
+    let sampled = Order::new(pid, order.hz, order.seconds, paths)?;
 
     // Before its memory is touched, and of the process that is then opened.
-    let pin = Pin::new(sampled.pid).map_err(|_| Refusal::NoProcess(sampled.pid))?;
-    permit(order, &pin, owners)?;
-    let target = Target::open(sampled.pid)?;
-    if pin.presence() != Presence::Same {
-        return Err(Refusal::NoProcess(sampled.pid).into());
-    }
-    Ok(Sampler::new(target, &sampled).run(cancel))
+    let pin = Pin::new(sampled.pid)?;
+    permit(order, &sampled, &pin, owners)?;
+    Ok(capture_pinned(pin, &sampled, cancel)?)
 }
 
-fn permit(order: &ProfilerOrder, pin: &Pin, owners: &Users) -> Result<(), Fault> {
+fn permit(order: &ProfilerOrder, sampled: &Order, pin: &Pin, owners: &Users) -> Result<(), Fault> {
     if order.alive_at.is_some_and(|alive_at| pin.started_by() > alive_at) {
         return Err(Fault {
             state: CaptureState::Refused(CaptureRefusal::ProcessNotFound),
@@ -74,8 +64,7 @@ fn permit(order: &ProfilerOrder, pin: &Pin, owners: &Users) -> Result<(), Fault>
     }
 
     let is_sender = order.alive_at.is_some();
-    let users = users_of(ProcessId(order.pid.cast_signed()));
-    let fix = match users.map(|users| unlisted(&users, owners, is_sender)) {
+    let fix = match users(sampled.pid).map(|users| unlisted(&users, owners, is_sender)) {
         Some(None) => return Ok(()),
         Some(Some(user)) => {
             let or = if is_sender { "" } else { ", or send over the node's Unix socket" };
@@ -88,46 +77,38 @@ fn permit(order: &ProfilerOrder, pin: &Pin, owners: &Users) -> Result<(), Fault>
 
 /// A user who must be listed for a process that acts for these, and is not. A sender may be of any
 /// user but root: who gets a process of root to send has no right to see into it.
-fn unlisted(users: &Users, owners: &Users, is_sender: bool) -> Option<u32> {
+fn unlisted(users: &[u32], owners: &Users, is_sender: bool) -> Option<u32> {
     let needs_list = |user: u32| !is_sender || user == ROOT;
     users.iter().copied().find(|user| needs_list(*user) && !owners.contains(user))
 }
 
-/// The users that a process acts for: a program may have changed some of them.
-fn users_of(pid: ProcessId) -> Option<Users> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_ascii_whitespace().map(|user| user.parse().ok()).collect()
-}
-
-fn kept(captured: &Capture, order: &ProfilerOrder, facts: CaptureFacts) -> Outcome {
-    let paths = if order.full_paths { Paths::Full } else { Paths::Short };
-    let (of, profile) = (&captured.facts, captured.profile(paths));
+fn kept(captured: &Capture, facts: CaptureFacts) -> Outcome {
+    let Capture { profile, python, ended, counts } = captured;
     let facts = CaptureFacts {
-        python: of.python.clone(),
-        samples: profile.facts.samples_taken,
-        torn: profile.facts.samples_torn,
-        lost: profile.facts.samples_lost,
-        duration_ns: nanos(Duration::try_from_secs_f64(of.seconds).unwrap_or_default()),
+        python: python.to_string(),
+        samples: counts.whole,
+        torn: counts.torn,
+        lost: counts.missed,
+        duration_ns: profile.duration_ns,
         ..facts
     };
 
-    let state = match of.ended {
+    let state = match ended {
         // A profile without a stack explains nothing, and must not look as if nothing was done.
-        End::Complete if facts.samples == 0 => CaptureState::Failed(CaptureFailure::Unreadable),
+        End::Complete if counts.whole == 0 => CaptureState::Failed(CaptureFailure::Unreadable),
         End::Complete => CaptureState::Kept,
         End::Cancelled => CaptureState::Failed(CaptureFailure::Cancelled),
-        End::Exited | End::Replaced if of.ticks.taken == 0 => {
+        End::Denied if counts.ticks == 0 => CaptureState::Failed(CaptureFailure::Denied),
+        End::Exited | End::Replaced if counts.ticks == 0 => {
             CaptureState::Failed(CaptureFailure::ProcessEnded)
         }
-        End::Denied if of.ticks.taken == 0 => CaptureState::Failed(CaptureFailure::Denied),
         End::Exited | End::Replaced | End::Denied => CaptureState::Torn,
     };
     if !state.has_profile() {
         return Outcome { state, facts, profile: Vec::new() };
     }
 
-    match encode(&profile).ok().filter(|bytes| bytes.len() <= CAPTURE_PROFILE_BYTES_MAX) {
+    match encode(profile).ok().filter(|bytes| bytes.len() <= CAPTURE_PROFILE_BYTES_MAX) {
         Some(profile) => Outcome { state, facts, profile },
         None => {
             let state = CaptureState::Failed(CaptureFailure::TooLarge);
@@ -137,22 +118,26 @@ fn kept(captured: &Capture, order: &ProfilerOrder, facts: CaptureFacts) -> Outco
     }
 }
 
+impl From<OrderError> for Fault {
+    fn from(error: OrderError) -> Self {
+        Self { state: CaptureState::Failed(CaptureFailure::Other), fix: error.to_string() }
+    }
+}
+
 impl From<Refusal> for Fault {
     fn from(refusal: Refusal) -> Self {
-        let failure = match &refusal {
-            Refusal::NoProcess(_) => {
-                let state = CaptureState::Refused(CaptureRefusal::ProcessNotFound);
-                return Self { state, fix: refusal.to_string() };
-            }
-            Refusal::Denied { .. } => CaptureFailure::Denied,
+        use CaptureFailure::{Denied, NotSupported, Unreadable};
+        let state = match &refusal {
+            Refusal::NoProcess(_) => CaptureState::Refused(CaptureRefusal::ProcessNotFound),
+            Refusal::Denied { .. } => CaptureState::Failed(Denied),
             Refusal::NotPython { .. } | Refusal::Version { .. } | Refusal::FreeThreaded { .. } => {
-                CaptureFailure::NotSupported
+                CaptureState::Failed(NotSupported)
             }
             Refusal::FileReplaced { .. } | Refusal::NotRunning(_) | Refusal::Unreadable { .. } => {
-                CaptureFailure::Unreadable
+                CaptureState::Failed(Unreadable)
             }
         };
-        Self { state: CaptureState::Failed(failure), fix: refusal.to_string() }
+        Self { state, fix: refusal.to_string() }
     }
 }
 
@@ -171,9 +156,9 @@ mod tests {
             (&[0, 5], &[0], None, Some(5)),
             (&[0, 5], &[0, 5], None, None),
         ] {
-            let [users, owners] = [users, owners].map(|of| of.iter().copied().collect::<Users>());
-            assert_eq!(unlisted(&users, &owners, true), of_sender, "{users:?} {owners:?}");
-            assert_eq!(unlisted(&users, &owners, false), of_number, "{users:?} {owners:?}");
+            let owners = owners.iter().copied().collect::<Users>();
+            assert_eq!(unlisted(users, &owners, true), of_sender, "{users:?} {owners:?}");
+            assert_eq!(unlisted(users, &owners, false), of_number, "{users:?} {owners:?}");
         }
     }
 }

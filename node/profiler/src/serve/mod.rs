@@ -32,7 +32,7 @@ use plimsoll_schemas::wire::capture::{
 use thiserror::Error;
 
 use self::carry_out::{Outcome, carry_out};
-use self::settings::{Settings, Users};
+use self::settings::Permitted;
 use crate::limits::{
     ACCEPT_PAUSE, ORDER_OVERDUE, ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS,
 };
@@ -40,8 +40,6 @@ use crate::sampler::Cancel;
 
 #[derive(Debug, Error)]
 pub enum ServeError {
-    #[error("{0}")]
-    Settings(String),
     #[error("socket: cannot listen on {path}: {error}")]
     Socket { path: String, error: io::Error },
     #[error(
@@ -54,8 +52,7 @@ pub enum ServeError {
 }
 
 struct Server {
-    peers: Users,
-    owners: Users,
+    permitted: Permitted,
     /// Captures under way.
     busy: AtomicUsize,
 }
@@ -63,24 +60,22 @@ struct Server {
 /// Serves until there was no order for a while, with a socket of its own for ever.
 ///
 /// # Errors
-/// When the settings are wrong or the socket cannot be used.
-pub fn serve(settings: &Settings) -> Result<(), ServeError> {
-    let peers = settings.peers().map_err(ServeError::Settings)?;
-    let owners = settings.owners().map_err(ServeError::Settings)?;
-    let listener = match &settings.socket {
+/// When the socket cannot be used.
+pub fn serve(socket: Option<&Path>, permitted: Permitted) -> Result<(), ServeError> {
+    let listener = match socket {
         None => inherited()?,
         Some(path) => bind(path)
             .map_err(|error| ServeError::Socket { path: path.display().to_string(), error })?,
     };
 
-    let server = Server { peers, owners, busy: AtomicUsize::new(0) };
-    tracing::info!(peers = ?server.peers, users = ?server.owners, "profiler serves");
+    tracing::info!(?permitted, "profiler serves");
+    let server = Server { permitted, busy: AtomicUsize::new(0) };
     thread::scope(|scope| {
         loop {
             match listener.accept() {
                 Ok((stream, _)) => {
-                    if let Some(order) = server.admit(stream) {
-                        scope.spawn(|| order.serve(&server));
+                    if let Some(turn) = server.admit(&stream) {
+                        scope.spawn(|| server.serve(stream, turn));
                     }
                 }
                 // A socket of the service manager, which starts the next one when it is needed.
@@ -138,12 +133,6 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A connection whose peer may order.
-struct Admitted<'a> {
-    stream: UnixStream,
-    turn: Turn<'a>,
-}
-
 /// The right to capture; the next order may come once it is dropped.
 struct Turn<'a>(&'a AtomicUsize);
 
@@ -154,29 +143,26 @@ impl Drop for Turn<'_> {
 }
 
 impl Server {
-    fn admit(&self, stream: UnixStream) -> Option<Admitted<'_>> {
+    fn admit(&self, stream: &UnixStream) -> Option<Turn<'_>> {
         // Before a byte is read: no other user can occupy the service.
-        let peer = getsockopt(&stream, PeerCredentials).map(|peer| peer.uid()).ok();
-        if peer.is_none_or(|peer| !self.peers.contains(&peer)) {
+        let peer = getsockopt(stream, PeerCredentials).map(|peer| peer.uid()).ok();
+        if peer.is_none_or(|peer| !self.permitted.peers.contains(&peer)) {
             tracing::warn!(user = peer, "order refused: add its user to allow_peers");
             let fix = "allow_peers of plimsoll-profiler lacks the node's user".to_owned();
-            refuse(&stream, CaptureFailure::ProfilerRefused, fix);
+            refuse(stream, CaptureFailure::ProfilerRefused, fix);
             return None;
         }
         // Counted first: whatever comes of it, the turn is given back.
         let before = self.busy.fetch_add(1, Ordering::AcqRel);
         let turn = Turn(&self.busy);
         if before >= ORDERS_AT_ONCE {
-            refuse(&stream, CaptureFailure::ProfilerBusy, String::new());
+            refuse(stream, CaptureFailure::ProfilerBusy, String::new());
             return None;
         }
-        Some(Admitted { stream, turn })
+        Some(turn)
     }
-}
 
-impl Admitted<'_> {
-    fn serve(self, server: &Server) {
-        let Self { stream, turn } = self;
+    fn serve(&self, stream: UnixStream, turn: Turn<'_>) {
         let order = match read_order(&stream) {
             Ok(order) => order,
             Err(error) => {
@@ -194,13 +180,14 @@ impl Admitted<'_> {
         thread::scope(|scope| {
             let (peer, cancelled) = (&stream, &cancel);
             scope.spawn(move || {
-                if watch(peer, cancelled, deadline, &carried_out) == Watched::Overdue {
+                if !is_in_time(peer, cancelled, deadline, &carried_out) {
                     tracing::error!(pid = order.pid, "order hangs: the service ends");
                     std::process::exit(Exit::Failure as i32);
                 }
             });
 
-            let Outcome { state, facts, profile } = carry_out(&order, &server.owners, &cancel);
+            let Outcome { state, facts, profile } =
+                carry_out(&order, &self.permitted.owners, &cancel);
             let _watching = done.send(());
             // Before the response: a peer that has it may order again.
             drop(turn);
@@ -220,28 +207,19 @@ impl Admitted<'_> {
     }
 }
 
-/// What became of an order that was watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Watched {
-    CarriedOut,
-    Overdue,
-}
-
-/// Waits until an order is carried out, and cancels it when its peer closes the connection.
-fn watch(
+/// Waits until an order is carried out, and cancels it when its peer closes the connection; false
+/// when it hangs.
+fn is_in_time(
     mut stream: &UnixStream,
     cancel: &Cancel,
     deadline: Deadline,
     carried_out: &Receiver<()>,
-) -> Watched {
+) -> bool {
     // It ends when the peer closes the connection, when it is shut down, and in time.
     let left = deadline.remaining().max(Duration::from_millis(1));
     let _ended = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut [0]));
     cancel.cancel();
-    match carried_out.recv_timeout(deadline.remaining()) {
-        Err(RecvTimeoutError::Timeout) => Watched::Overdue,
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => Watched::CarriedOut,
-    }
+    carried_out.recv_timeout(deadline.remaining()) != Err(RecvTimeoutError::Timeout)
 }
 
 /// The line of the order, within a time whatever the pace it comes at.
@@ -294,7 +272,7 @@ mod tests {
             let _peer = (!is_peer_gone).then_some(peer);
             let (_done, carried_out) = mpsc::channel();
             let cancel = Cancel::default();
-            assert_eq!(watch(&stream, &cancel, short(), &carried_out), Watched::Overdue);
+            assert!(!is_in_time(&stream, &cancel, short(), &carried_out));
             assert!(cancel.wait(Duration::ZERO), "it is cancelled");
         }
 
@@ -302,8 +280,7 @@ mod tests {
         let (done, carried_out) = mpsc::channel();
         done.send(()).unwrap();
         stream.shutdown(Shutdown::Both).unwrap();
-        let watched = watch(&stream, &Cancel::default(), short(), &carried_out);
-        assert_eq!(watched, Watched::CarriedOut);
+        assert!(is_in_time(&stream, &Cancel::default(), short(), &carried_out));
     }
 
     #[test]

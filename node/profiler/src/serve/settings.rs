@@ -31,31 +31,22 @@ impl Default for Settings {
     }
 }
 
+/// Who may order, and whose processes may be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permitted {
+    pub peers: Users,
+    /// By number; of root, whose at all.
+    pub owners: Users,
+}
+
 impl Settings {
     /// # Errors
     /// When a user is not one of this machine, or the log's filter is invalid.
-    pub fn check(&self) -> Result<(), String> {
-        self.peers()?;
-        self.owners()?;
-        self.log.check()
-    }
-
-    /// Who may order.
-    ///
-    /// # Errors
-    /// When a user is not one of this machine.
-    pub fn peers(&self) -> Result<Users, String> {
+    pub fn check(&self) -> Result<Permitted, String> {
+        self.log.check()?;
         let mut peers = users("allow_peers", &self.allow_peers)?;
         peers.insert(ROOT);
-        Ok(peers)
-    }
-
-    /// Whose processes may be read by number; of root, whose at all.
-    ///
-    /// # Errors
-    /// When a user is not one of this machine.
-    pub fn owners(&self) -> Result<Users, String> {
-        users("allow_users", &self.allow_users)
+        Ok(Permitted { peers, owners: users("allow_users", &self.allow_users)? })
     }
 }
 
@@ -82,9 +73,8 @@ mod tests {
     #[test]
     fn users_are_named_or_numbered_and_root_may_always_order() {
         let settings = read("allow_peers = ['12345']\nallow_users = ['root', '7']");
-        assert_eq!(settings.check(), Ok(()));
-        assert_eq!(settings.peers(), Ok(Users::from([0, 12_345])));
-        assert_eq!(settings.owners(), Ok(Users::from([0, 7])));
+        let (peers, owners) = (Users::from([0, 12_345]), Users::from([0, 7]));
+        assert_eq!(settings.check(), Ok(Permitted { peers, owners }));
         for key in ["allow_peers", "allow_users"] {
             let wrong = read(&format!("{key} = ['no such']\n"));
             let peers = Settings { allow_peers: Vec::new(), ..wrong.clone() };

@@ -11,11 +11,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use nix::libc::SYS_futex;
+use plimsoll_profile::{Name, ThreadState};
 
 use crate::limits::THREAD_FILES_MAX;
 use crate::memory::Address;
 use crate::order::ProcessId;
-use crate::output::{ThreadActivity, ThreadId};
 
 /// The threads of a process, with an open file each.
 #[derive(Debug)]
@@ -25,15 +25,16 @@ pub struct KernelThreads {
     known: HashMap<u64, KernelThread>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    pub id: ThreadId,
-    pub activity: ThreadActivity,
+    /// Its name when it was first seen, and its number here: threads of a pool often share a name.
+    pub label: Name,
+    pub state: ThreadState,
 }
 
 #[derive(Debug)]
 struct KernelThread {
-    id: ThreadId,
+    label: Name,
     source: Source,
 }
 
@@ -64,21 +65,18 @@ impl KernelThreads {
         self.known.insert(native_id, thread);
         observed
     }
-
-    /// The name that the kernel has of a thread; `None` when the thread has ended.
-    pub fn name(&self, id: ThreadId) -> Option<String> {
-        let name = fs::read(format!("/proc/{}/task/{}/comm", self.pid, id.0)).ok()?;
-        Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
-    }
 }
 
 impl KernelThread {
     fn open(pid: ProcessId, native_id: u64) -> Option<Self> {
-        let id = ThreadId(kernel_id(pid, native_id)?);
-        let task = format!("/proc/{pid}/task/{}", id.0);
+        let id = kernel_id(pid, native_id)?;
+        let task = format!("/proc/{pid}/task/{id}");
+        let name = fs::read(format!("{task}/comm")).ok()?;
+        let name = String::from_utf8_lossy(&name);
+        let label = format!("{} {id}", name.trim_end_matches('\n')).into();
         let call = File::open(format!("{task}/syscall")).map(Source::Call);
         let source = call.or_else(|_| File::open(format!("{task}/stat")).map(Source::Stat));
-        Some(Self { id, source: source.ok()? })
+        Some(Self { label, source: source.ok()? })
     }
 
     fn observe(&self, gil: Address) -> Option<Observed> {
@@ -88,11 +86,11 @@ impl KernelThread {
         let length = file.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
 
-        let activity = match &self.source {
+        let state = match &self.source {
             Source::Call(_) => activity(&text, gil),
             Source::Stat(_) => activity_in_stat(&text)?,
         };
-        Some(Observed { id: self.id, activity })
+        Some(Observed { label: self.label.clone(), state })
     }
 }
 
@@ -118,28 +116,28 @@ fn own_id(status: &str) -> Option<u64> {
     line.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-fn activity(call: &str, gil: Address) -> ThreadActivity {
+fn activity(call: &str, gil: Address) -> ThreadState {
     /// What the lock takes in every version: two conditions, two mutexes and some numbers.
     const GIL_BYTES: u64 = 256;
     let mut fields = call.split_ascii_whitespace();
     match fields.next() {
-        Some("running") => ThreadActivity::Running,
+        Some("running") => ThreadState::Running,
         Some(number) if number.parse() == Ok(SYS_futex) => {
             let argument = fields.next().and_then(|text| text.strip_prefix("0x"));
             let futex = argument.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
             let is_gil = !gil.is_null() && futex.wrapping_sub(gil.0) < GIL_BYTES;
-            if is_gil { ThreadActivity::Gil } else { ThreadActivity::Waiting }
+            if is_gil { ThreadState::Gil } else { ThreadState::Waiting }
         }
-        _ => ThreadActivity::Waiting,
+        _ => ThreadState::Waiting,
     }
 }
 
 /// By the letter after the name, which may have any characters; `None` without one.
-fn activity_in_stat(stat: &str) -> Option<ThreadActivity> {
+fn activity_in_stat(stat: &str) -> Option<ThreadState> {
     match stat.rsplit_once(") ")?.1.chars().next()? {
-        'R' => Some(ThreadActivity::Running),
+        'R' => Some(ThreadState::Running),
         'Z' | 'X' => None,
-        _ => Some(ThreadActivity::Waiting),
+        _ => Some(ThreadState::Waiting),
     }
 }
 
@@ -150,9 +148,9 @@ mod tests {
     #[test]
     fn a_thread_runs_or_waits_by_its_letter() {
         for (stat, expected) in [
-            ("7 (python3) R 1 7 7 0", Some(ThreadActivity::Running)),
-            ("7 (a) S b) S 1 7 7 0", Some(ThreadActivity::Waiting)),
-            ("7 (a) R b) D 1 7", Some(ThreadActivity::Waiting)),
+            ("7 (python3) R 1 7 7 0", Some(ThreadState::Running)),
+            ("7 (a) S b) S 1 7 7 0", Some(ThreadState::Waiting)),
+            ("7 (a) R b) D 1 7", Some(ThreadState::Waiting)),
             ("7 (python3) Z 1", None),
             ("7 (python3", None),
             ("", None),
@@ -166,20 +164,20 @@ mod tests {
         let call =
             |address: u64| format!("{SYS_futex} {address:#x} 0x189 0x0 0x7f 0x0 0x0 0x1 0x2\n");
         let table = [
-            ("running\n".to_owned(), ThreadActivity::Running),
-            (call(0x1000), ThreadActivity::Gil),
-            (call(0x10ff), ThreadActivity::Gil),
-            (call(0x1100), ThreadActivity::Waiting),
-            (call(0xfff), ThreadActivity::Waiting),
-            ("0 0x1000 0x0 0x0 0x0 0x0 0x0 0x1 0x2\n".to_owned(), ThreadActivity::Waiting),
-            ("-1 0x7ffd 0x7f12\n".to_owned(), ThreadActivity::Waiting),
-            (format!("{SYS_futex}\n"), ThreadActivity::Waiting),
-            (String::new(), ThreadActivity::Waiting),
+            ("running\n".to_owned(), ThreadState::Running),
+            (call(0x1000), ThreadState::Gil),
+            (call(0x10ff), ThreadState::Gil),
+            (call(0x1100), ThreadState::Waiting),
+            (call(0xfff), ThreadState::Waiting),
+            ("0 0x1000 0x0 0x0 0x0 0x0 0x0 0x1 0x2\n".to_owned(), ThreadState::Waiting),
+            ("-1 0x7ffd 0x7f12\n".to_owned(), ThreadState::Waiting),
+            (format!("{SYS_futex}\n"), ThreadState::Waiting),
+            (String::new(), ThreadState::Waiting),
         ];
         for (text, expected) in table {
             assert_eq!(activity(&text, Address(0x1000)), expected, "{text}");
         }
-        assert_eq!(activity(&call(16), Address(0)), ThreadActivity::Waiting);
+        assert_eq!(activity(&call(16), Address(0)), ThreadState::Waiting);
     }
 
     #[test]

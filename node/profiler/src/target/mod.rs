@@ -15,7 +15,7 @@ use presence::Pin;
 use crate::layout::Version;
 use crate::memory::ReadError;
 use crate::memory::process::ProcessMemory;
-use crate::order::ProcessId;
+use crate::order::{Order, ProcessId};
 use crate::probe;
 use crate::reader::Reader;
 use crate::refusal::Refusal;
@@ -23,7 +23,6 @@ use crate::refusal::Refusal;
 /// All that a capture needs of a process.
 #[derive(Debug)]
 pub struct Target {
-    pub pid: ProcessId,
     pub version: Version,
     pub pin: Pin,
     pub threads: KernelThreads,
@@ -31,23 +30,20 @@ pub struct Target {
 }
 
 impl Target {
-    /// Finds the interpreter of a process.
+    /// Finds the interpreter of a process. The watch is older than all that follows, so that it is
+    /// for the same process.
     ///
     /// # Errors
     /// When there is no such process, it may not be read, or it is not a CPython that is known.
-    pub fn open(pid: ProcessId) -> Result<Self, Refusal> {
-        // First, so that all that follows is of the process that the watch is for.
-        let pin = Pin::new(pid).map_err(|_| Refusal::NoProcess(pid))?;
-        probe::memory(pid).map_err(|closed| match closed {
-            probe::Closed::NoProcess => Refusal::NoProcess(pid),
-            closed => Refusal::Denied { pid, fix: closed.to_string() },
-        })?;
+    pub fn open(pin: Pin, order: &Order) -> Result<Self, Refusal> {
+        let pid = order.pid;
+        probe::readable(pid)?;
 
         let memory = ProcessMemory::new(pid);
         let Interpreter { runtime, version, layout } = Interpreter::find(pid, &memory)?;
         let threads = KernelThreads::new(pid);
-        let reader = Reader::new(memory, layout, runtime);
-        Ok(Self { pid, version, pin, threads, reader })
+        let reader = Reader::new(memory, layout, runtime, order.paths);
+        Ok(Self { version, pin, threads, reader })
     }
 }
 

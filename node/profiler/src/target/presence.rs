@@ -6,12 +6,12 @@
 //! program.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 
 use plimsoll_schemas::time::BootMillis;
 
 use crate::order::ProcessId;
+use crate::refusal::Refusal;
 
 /// Length of a unit of the start time: the same on every 64-bit Linux.
 const TICK_MILLIS: u64 = 10;
@@ -42,14 +42,17 @@ struct Image {
 impl Pin {
     /// # Errors
     /// When there is no such process, or it has ended.
-    pub fn new(pid: ProcessId) -> io::Result<Self> {
-        let stat = File::open(format!("/proc/{pid}/stat"))?;
-        let image = image(&read(&stat)?).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self { stat, image })
+    pub fn new(pid: ProcessId) -> Result<Self, Refusal> {
+        let pinned = || {
+            let stat = File::open(format!("/proc/{pid}/stat")).ok()?;
+            let image = image(&read(&stat)?)?;
+            Some(Self { stat, image })
+        };
+        pinned().ok_or(Refusal::NoProcess(pid))
     }
 
     pub fn presence(&self) -> Presence {
-        match read(&self.stat).ok().as_deref().and_then(image) {
+        match read(&self.stat).as_deref().and_then(image) {
             None => Presence::Exited,
             Some(now) if now == self.image => Presence::Same,
             Some(_) => Presence::Replaced,
@@ -62,11 +65,11 @@ impl Pin {
     }
 }
 
-fn read(stat: &File) -> io::Result<String> {
+fn read(stat: &File) -> Option<String> {
     // 52 numbers and a name of 64 bytes.
     let mut bytes = [0; 2_048];
-    let length = stat.read_at(&mut bytes, 0)?;
-    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    let length = stat.read_at(&mut bytes, 0).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }
 
 /// `None` of a process that has ended, with or without its parent's notice.

@@ -4,10 +4,11 @@ use std::cell::Cell;
 
 use plimsoll_profiler::layout::Layout;
 use plimsoll_profiler::layout::table::{V3_11, V3_12};
-use plimsoll_profiler::limits::{CALLS_PER_SAMPLE_MAX, CODES_MAX, LIST_ATTEMPTS_MAX, THREADS_MAX};
+use plimsoll_profiler::limits::{
+    CALLS_PER_SAMPLE_MAX, CODES_MAX, FRAMES_MAX, LIST_ATTEMPTS_MAX, THREADS_MAX,
+};
 use plimsoll_profiler::memory::{Address, Memory, ReadError, Span};
-use plimsoll_profiler::output::FrameTable;
-use plimsoll_profiler::reader::{Reader, StackReading};
+use plimsoll_profiler::reader::{Paths, Reader};
 use proptest::prelude::*;
 
 use crate::image::{Call, Image, RECORD, Session, THREAD, frame};
@@ -76,10 +77,9 @@ proptest! {
     ) {
         let layout: Layout = if is_3_12 { V3_12 } else { V3_11 };
         let maze = Maze { seed, holes, is_restless, calls: Cell::new(0) };
-        let mut reader = Reader::new(&maze, layout, Address(0x1000));
-        let mut frames = FrameTable::default();
+        let mut reader = Reader::new(&maze, layout, Address(0x1000), Paths::Short);
         for _ in 0..2 {
-            if let Ok(readings) = reader.sample(&mut frames) {
+            if let Ok(readings) = reader.sample() {
                 prop_assert!(readings.threads.len() <= 16 * THREADS_MAX);
             }
         }
@@ -99,9 +99,7 @@ proptest! {
         let mut session = Session::new(&image);
         let readings = session.sample();
         for thread in readings.threads {
-            if let StackReading::Whole { frames, .. } = thread.stack {
-                prop_assert!(frames.len() <= 256);
-            }
+            prop_assert!(thread.stack.is_none_or(|frames| frames.len() <= FRAMES_MAX));
         }
         prop_assert!(image.ranges_read() < 200_000);
     }
@@ -114,10 +112,8 @@ fn a_circle_of_frames_is_cut() {
     image.push(0, call("m", 2), true);
     image.word(frame(0) + 48, frame(1));
     let readings = Session::new(&image).sample();
-    let StackReading::Whole { frames, is_truncated } = &readings.threads[0].stack else {
-        panic!("{readings:?}")
-    };
-    assert_eq!((frames.len(), *is_truncated), (256, true));
+    let frames = readings.threads[0].stack.as_ref().expect("it stands still");
+    assert_eq!(frames.len(), FRAMES_MAX);
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_profiler::layout::table::V3_11;
 use plimsoll_profiler::memory::{Address, Memory, ReadError, Span};
-use plimsoll_profiler::output::{Frame, FrameTable};
-use plimsoll_profiler::reader::{Reader, Readings, StackReading};
+use plimsoll_profiler::reader::{Paths, Reader, Readings};
 
 /// A change, and the number of the range before which it happens.
 struct Due {
@@ -161,37 +160,22 @@ pub(crate) fn code(function: &str) -> u64 {
     CODES + 0x1000 * u64::from(*function.as_bytes().last().expect("functions have names"))
 }
 
-/// A reader, and the frames that it has named so far.
-pub(crate) struct Session<'a> {
-    reader: Reader<&'a Image>,
-    frames: FrameTable,
-}
+pub(crate) struct Session<'a>(Reader<&'a Image>);
 
 impl<'a> Session<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
-        let reader = Reader::new(image, V3_11, Address(RUNTIME));
-        Self { reader, frames: FrameTable::default() }
+        Self(Reader::new(image, V3_11, Address(RUNTIME), Paths::Full))
     }
 
     pub(crate) fn sample(&mut self) -> Readings {
-        self.reader.sample(&mut self.frames).expect("the process is there")
+        self.0.sample().expect("the process is there")
     }
 
     /// Function and line of each frame, root first; `None` of a torn stack.
     pub(crate) fn stack(&mut self) -> Option<Vec<(String, u32)>> {
         let readings = self.sample();
         assert_eq!(readings.threads.len(), 1);
-        match &readings.threads[0].stack {
-            StackReading::Whole { frames, .. } => {
-                let rows = std::mem::take(&mut self.frames).into_rows();
-                let named = frames.iter().map(|row| &rows[row.0 as usize]);
-                let stack = named.map(|row: &Frame| (row.function.to_string(), row.line)).collect();
-                rows.into_iter().for_each(|row| _ = self.frames.row(row));
-                Some(stack)
-            }
-            StackReading::Empty => Some(Vec::new()),
-            StackReading::Torn => None,
-            StackReading::Unnamed => unreachable!("few frames"),
-        }
+        let frames = readings.threads[0].stack.as_ref()?.iter();
+        Some(frames.map(|frame| (frame.function.to_string(), frame.line)).collect())
     }
 }

@@ -10,6 +10,7 @@ use plimsoll_clock::Deadline;
 use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::output::{Capture, End};
+use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ fn captured_while(act: &str) -> Vec<(End, Capture, Program)> {
             format!("import os, sys, time\nprint('ready', flush=True)\ntime.sleep(1.5)\n{act}\n");
         let program = Program::start(&python, &text);
         let capture = program.try_capture(200, 30).expect("it runs");
-        (capture.facts.ended, capture, program)
+        (capture.ended, capture, program)
     });
     ends.collect()
 }
@@ -34,7 +35,7 @@ fn an_exit_ends_the_capture_and_keeps_what_was_read() {
         for (ended, capture, _program) in captured_while(act) {
             assert_eq!(ended, End::Exited, "{act}");
             assert!(!stacks(&capture).is_empty(), "{act}");
-            assert!(capture.facts.seconds < 20.0, "the order was for 30 s");
+            assert!(capture.profile.duration_ns < 20_000_000_000, "the order was for 30 s");
         }
     }
 }
@@ -46,9 +47,10 @@ fn another_program_in_the_same_process_ends_the_capture() {
     for act in [same, other] {
         for (ended, capture, _program) in captured_while(act) {
             assert_eq!(ended, End::Replaced, "{act}");
-            let files = capture.frames.iter().map(|frame| &*frame.file);
-            assert!(files.clone().all(|file| file != "<string>"), "of the second program: {act}");
-            assert!(files.count() > 0);
+            let stacks = stacks(&capture);
+            let mut files = stacks.iter().flat_map(|s| s.frames()).map(|frame| frame.file.as_str());
+            assert!(files.all(|file| file != "<string>"), "of the second program: {act}");
+            assert!(!stacks.is_empty());
         }
     }
 }
@@ -57,7 +59,7 @@ fn another_program_in_the_same_process_ends_the_capture() {
 fn a_cancelled_capture_returns_what_it_has() {
     let python = pythons().pop_first().expect("there is one");
     let program = Program::start(&python, "print('ready', flush=True)\nwhile True: pass\n");
-    let order = Order::new(program.pid(), 100, 600).unwrap();
+    let order = Order::new(program.pid(), 100, 600, Paths::Short).unwrap();
     let cancel = Cancel::default();
     let canceller = cancel.clone();
     let capture = thread::scope(|scope| {
@@ -65,11 +67,11 @@ fn a_cancelled_capture_returns_what_it_has() {
         canceller.cancel();
         running.join().expect("it does not panic")
     });
-    assert_eq!(capture.unwrap().facts.ended, End::Cancelled);
+    assert_eq!(capture.unwrap().ended, End::Cancelled);
 }
 
 fn refusal(pid: u32) -> Refusal {
-    let order = Order::new(i32::try_from(pid).unwrap(), 100, 1).unwrap();
+    let order = Order::new(i32::try_from(pid).unwrap(), 100, 1, Paths::Short).unwrap();
     capture(&order, &Cancel::default()).expect_err("it cannot be captured")
 }
 

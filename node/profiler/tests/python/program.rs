@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use plimsoll_profile::{Frame, Stack, ThreadState};
 use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
-use plimsoll_profiler::output::{Capture, Frame, StackSample, ThreadActivity, ThreadId};
+use plimsoll_profiler::output::Capture;
+use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
 use tempfile::TempDir;
@@ -37,8 +40,10 @@ pub(crate) struct Script {
 /// One stack with its names.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedStack {
-    pub(crate) sample: StackSample,
-    pub(crate) frames: Vec<Frame>,
+    /// Name and number.
+    pub(crate) thread: String,
+    pub(crate) state: ThreadState,
+    pub(crate) stack: Stack,
     pub(crate) count: u64,
 }
 
@@ -109,7 +114,8 @@ impl Program {
     }
 
     pub(crate) fn try_capture(&self, rate_hz: u32, seconds: u32) -> Result<Capture, Refusal> {
-        let order = Order::new(self.pid(), rate_hz, seconds).expect("within the bounds");
+        let order =
+            Order::new(self.pid(), rate_hz, seconds, Paths::Full).expect("within the bounds");
         capture(&order, &Cancel::default())
     }
 }
@@ -121,36 +127,35 @@ impl Drop for Program {
     }
 }
 
-/// All stacks of a capture with their names; the counts must balance.
+/// All stacks of a capture, the most frequent first; the counts must balance.
 pub(crate) fn stacks(capture: &Capture) -> Vec<NamedStack> {
-    let counted: u64 = capture.stacks.iter().map(|stack| stack.count).sum();
-    assert_eq!(counted, capture.facts.readings.whole);
-    let named = capture.stacks.iter().map(|counted| NamedStack {
-        sample: counted.stack.clone(),
-        frames: counted
-            .stack
-            .frames
-            .iter()
-            .map(|row| capture.frames[row.0 as usize].clone())
-            .collect(),
-        count: counted.count,
-    });
-    named.collect()
+    let samples = capture.profile.samples();
+    let mut stacks: Vec<_> = samples
+        .map(|sample| NamedStack {
+            thread: sample.labels.thread.to_string(),
+            state: sample.labels.state.expect("each has one"),
+            stack: sample.stack.clone(),
+            count: sample.count,
+        })
+        .collect();
+    stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+    assert_eq!(stacks.iter().map(|stack| stack.count).sum::<u64>(), capture.counts.whole);
+    stacks
 }
 
 impl NamedStack {
+    pub(crate) fn frames(&self) -> &[Arc<Frame>] {
+        self.stack.frames()
+    }
+
     pub(crate) fn functions(&self) -> Vec<&str> {
-        self.frames.iter().map(|frame| &*frame.function).collect()
+        self.frames().iter().map(|frame| frame.function.as_str()).collect()
     }
 
     /// Function and line of each frame of the script, root first.
     pub(crate) fn of_script(&self, script: &Script) -> Vec<(&str, u32)> {
         let path = script.path.to_str().expect("folders of tests are UTF-8");
-        let own = self.frames.iter().filter(|frame| &*frame.file == path);
-        own.map(|frame| (&*frame.function, frame.line)).collect()
-    }
-
-    pub(crate) fn is(&self, thread: ThreadId, activity: ThreadActivity) -> bool {
-        self.sample.thread == thread && self.sample.activity == activity
+        let own = self.frames().iter().filter(|frame| frame.file.as_str() == path);
+        own.map(|frame| (frame.function.as_str(), frame.line)).collect()
     }
 }

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::program::{Program, pythons};
 
 const WAIT: Duration = Duration::from_secs(60);
-const PROFILER: &str = env!("CARGO_BIN_EXE_plimsoll-profiler");
+pub(crate) const PROFILER: &str = env!("CARGO_BIN_EXE_plimsoll-profiler");
 const SPINS: &str = "
 def planted():
     while True:
@@ -32,7 +32,7 @@ planted()
 ";
 
 /// A service, on a socket that it inherits as from the service manager.
-struct Service {
+pub(crate) struct Service {
     child: Child,
     path: PathBuf,
     _folder: TempDir,
@@ -44,12 +44,16 @@ impl Service {
         Self::with(&[&format!("allow_users=['{}']", geteuid().as_raw())])
     }
 
-    fn with(settings: &[&str]) -> Self {
+    pub(crate) fn with(settings: &[&str]) -> Self {
+        Self::by(Command::new(PROFILER), settings)
+    }
+
+    /// Of the program that a command runs.
+    pub(crate) fn by(mut command: Command, settings: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("profiler.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let own = format!("allow_peers=['{}']", geteuid().as_raw());
-        let mut command = Command::new(PROFILER);
         command.args(["serve", "--set", &own, "--set", "log.filter=off"]);
         command.args(settings.iter().flat_map(|setting| ["--set", *setting]));
         let child = command.stdin(Stdio::from(OwnedFd::from(listener))).spawn().unwrap();
@@ -63,7 +67,7 @@ impl Service {
     }
 
     /// Orders, and waits for the response.
-    fn order(&self, order: &ProfilerOrder) -> (ProfilerResponse, Vec<u8>) {
+    pub(crate) fn order(&self, order: &ProfilerOrder) -> (ProfilerResponse, Vec<u8>) {
         response(send(self.connect(), order))
     }
 

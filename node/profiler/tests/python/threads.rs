@@ -1,8 +1,10 @@
 //! Threads: their numbers and names, what each of them does, and how often.
 
-use plimsoll_profiler::output::{ThreadActivity, ThreadId};
+use std::collections::BTreeSet;
 
-use crate::program::{Program, pythons, stacks};
+use plimsoll_profile::{ThreadState, WAITING_FOR_GIL};
+
+use crate::program::{NamedStack, Program, pythons, stacks};
 
 const THREADS: &str = "
 import ctypes, threading, time
@@ -43,31 +45,32 @@ fn each_thread_has_its_number_name_stack_and_activity() {
         let stacks = stacks(&capture);
         let line = |name| program.script.line(name);
         assert_eq!(program.printed.len(), 5);
-        assert_eq!(capture.threads.len(), 5);
+        let threads: BTreeSet<_> = stacks.iter().map(|stack| &stack.thread).collect();
+        assert_eq!(threads.len(), 5);
 
         for printed in &program.printed {
             let (name, id) = printed.split_once(' ').expect("a name and a number");
-            let id = ThreadId(id.parse().expect("a number"));
-            let thread = capture.threads.iter().find(|thread| thread.id == id).expect("it is read");
             let of_thread: Vec<_> =
-                stacks.iter().filter(|stack| stack.sample.thread == id).collect();
-            let count = |activity| -> u64 {
-                of_thread.iter().filter(|s| s.is(id, activity)).map(|s| s.count).sum()
+                stacks.iter().filter(|s| s.thread.ends_with(&format!(" {id}"))).collect();
+            let count = |state| -> u64 {
+                of_thread.iter().filter(|s| s.state == state).map(|s| s.count).sum()
             };
-            let (running, gil) = (count(ThreadActivity::Running), count(ThreadActivity::Gil));
-            let waiting = count(ThreadActivity::Waiting);
-            let taken = capture.facts.ticks.taken;
+            let (running, gil) = (count(ThreadState::Running), count(ThreadState::Gil));
+            let waiting = count(ThreadState::Waiting);
+            let taken = capture.counts.ticks;
 
             if name == "spin" {
                 // Two threads share the lock. Of 100 samples and more, each has both at least five
                 // times even where other processes have most of the processors.
-                assert_eq!(thread.name, "spin");
+                assert_eq!(of_thread[0].thread, format!("spin {id}"));
+                let is_marked = |s: &&NamedStack| s.functions().last() == Some(&WAITING_FOR_GIL);
+                let marked = of_thread.iter().copied().filter(is_marked).map(|s| s.count);
+                assert_eq!(marked.sum::<u64>(), gil);
                 assert_eq!(running + gil, taken, "{python:?} {waiting}");
                 assert!(running >= 5 && gil >= 5, "{running} {gil} of {taken}: {python:?}");
                 for stack in of_thread {
-                    let [.., caller, (function, at)] = stack.of_script(&program.script)[..] else {
-                        panic!("{stack:?}")
-                    };
+                    let own = stack.of_script(&program.script);
+                    let [.., caller, (function, at)] = own[..] else { panic!("{stack:?}") };
                     assert_eq!(caller, ("named", line("named")));
                     assert!(function == "spin" && at.abs_diff(line("spin")) <= 1, "{at}");
                 }
@@ -79,8 +82,8 @@ fn each_thread_has_its_number_name_stack_and_activity() {
                 assert_eq!(last, Some((function, line(function))));
             }
         }
-        let readings = capture.facts.readings;
-        assert_eq!((readings.torn, readings.whole), (0, 5 * capture.facts.ticks.taken));
+        let counts = capture.counts;
+        assert_eq!((counts.torn, counts.whole), (0, 5 * counts.ticks));
     }
 }
 
@@ -110,7 +113,7 @@ fn functions_are_counted_in_proportion_to_their_time() {
         };
         let (heavy, light) = (count("heavy"), count("light"));
         // Three quarters. Of 100 samples the share is within 0.60 and 0.90 with 3.4 deviations.
-        assert!(heavy + light >= 100, "{heavy} {light} {:?}", capture.facts);
+        assert!(heavy + light >= 100, "{heavy} {light} {:?}", capture.counts);
         let share = 100 * heavy / (heavy + light);
         assert!((60..=90).contains(&share), "{heavy} {light} {python:?}");
     }
@@ -120,7 +123,6 @@ fn functions_are_counted_in_proportion_to_their_time() {
 fn every_tick_is_taken_or_missed() {
     let python = pythons().pop_first().expect("there is one");
     let capture = Program::start(&python, SHARES).capture(1_000);
-    let ticks = capture.facts.ticks;
-    assert_eq!(ticks.taken + ticks.missed, 1_000);
-    assert!(capture.facts.seconds >= 1.0);
+    assert_eq!(capture.counts.ticks + capture.counts.missed, 1_000);
+    assert!(capture.profile.duration_ns >= 1_000_000_000);
 }

@@ -2,17 +2,17 @@
 //! profile has the same bytes on every machine.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
-use thiserror::Error;
 
 use super::messages::{
     COUNT, Function, Label, Line, Location, Mapping, NODE, ProfileMessage, RANK, SAMPLES, STATE,
     SampleMessage, THREAD, ValueTypeMessage,
 };
+use super::{PprofError, within};
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX};
 use crate::profile::Profile;
@@ -23,38 +23,18 @@ use crate::stack::Frame;
 const MAPPING: Mapping =
     Mapping { id: 1, has_functions: true, has_filenames: true, has_line_numbers: true };
 
-/// Why a profile was not written.
-#[derive(Debug, Error)]
-pub enum EncodeError {
-    /// [`decode`](super::decode) would not accept it.
-    #[error("the profile has {bytes} bytes, more than {max}: sample for a shorter time")]
-    TooLarge {
-        /// Its bytes.
-        bytes: usize,
-        /// The bound.
-        max: usize,
-    },
-    /// It could not be compressed.
-    #[error("the profile cannot be compressed: {0}")]
-    Gzip(#[from] io::Error),
-}
-
 /// A pprof file of two values: `samples/count`, and what the profile measures.
 ///
 /// # Errors
 /// When the profile has more bytes than a file may have.
-pub fn encode(profile: &Profile) -> Result<Vec<u8>, EncodeError> {
+pub fn encode(profile: &Profile) -> Result<Vec<u8>, PprofError> {
     let message = message(profile).encode_to_vec();
-    within(message.len(), DECODED_BYTES_MAX)?;
+    within("bytes of a profile", message.len(), DECODED_BYTES_MAX)?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&message)?;
-    let bytes = gzip.finish()?;
-    within(bytes.len(), ENCODED_BYTES_MAX)?;
+    let bytes = gzip.write_all(&message).and_then(|()| gzip.finish());
+    let bytes = bytes.map_err(|error| PprofError::Gzip(error.to_string()))?;
+    within("bytes of a profile, compressed", bytes.len(), ENCODED_BYTES_MAX)?;
     Ok(bytes)
-}
-
-fn within(bytes: usize, max: usize) -> Result<(), EncodeError> {
-    if bytes > max { Err(EncodeError::TooLarge { bytes, max }) } else { Ok(()) }
 }
 
 pub(super) fn message(profile: &Profile) -> ProfileMessage {
@@ -65,9 +45,7 @@ pub(super) fn message(profile: &Profile) -> ProfileMessage {
     let counts = tables.value_type(SAMPLES, COUNT);
     let value_type = profile.value_type();
     let values = tables.value_type(value_type.kind.as_str(), value_type.unit.as_str());
-    let facts = profile.facts.comments();
-    let remarks = profile.comments().map(|comment| comment.as_str().to_owned());
-    let comments = facts.into_iter().chain(remarks).map(|text| tables.text(&text)).collect();
+    let comments = profile.comments().map(|comment| tables.text(comment.as_str())).collect();
 
     let mut samples = Vec::new();
     for sample in profile.samples() {
@@ -102,7 +80,7 @@ fn signed(number: u64) -> i64 {
 
 #[derive(Default)]
 struct Tables<'a> {
-    texts: Vec<String>,
+    texts: Vec<Vec<u8>>,
     text_indexes: BTreeMap<String, i64>,
     functions: Vec<Function>,
     function_ids: BTreeMap<(i64, i64), u64>,
@@ -116,7 +94,7 @@ impl<'a> Tables<'a> {
             return *index;
         }
         let index = signed(self.texts.len() as u64);
-        self.texts.push(text.to_owned());
+        self.texts.push(text.as_bytes().to_vec());
         self.text_indexes.insert(text.to_owned(), index);
         index
     }

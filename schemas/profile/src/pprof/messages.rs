@@ -25,8 +25,9 @@ pub(super) struct ProfileMessage {
     pub(super) location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
     pub(super) function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    pub(super) string_table: Vec<String>,
+    /// Other tools write any bytes.
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    pub(super) string_table: Vec<Vec<u8>>,
     #[prost(int64, tag = "9")]
     pub(super) time_nanos: i64,
     #[prost(int64, tag = "10")]

@@ -96,7 +96,7 @@ impl PlacedFrame<'_> {
         let y = HEAD + ROW * self.depth as f64;
         let fill = match node.delta {
             Some(delta) => colour::of_delta(delta, delta_max),
-            None => colour::of_name(node.name.as_str()),
+            None => colour::of_name(&node.name),
         };
         let label = fitting(&location(node), self.width);
         let tabindex = if self.depth == 0 { 0 } else { -1 };
@@ -126,7 +126,7 @@ impl PlacedFrame<'_> {
 /// What the picture shows, in one line.
 fn summary(graph: &FlameGraph) -> String {
     let root = &graph.root;
-    let kind = shown(graph.kind.as_str());
+    let kind = shown(&graph.kind);
     if root.delta.is_none() {
         return format!("{kind}: {}", value(root.value, graph));
     }
@@ -138,7 +138,7 @@ fn summary(graph: &FlameGraph) -> String {
 
 /// `function (file:line)`, without characters that act on what shows them.
 fn location(node: &FlameNode) -> String {
-    let (name, file) = (shown(node.name.as_str()), shown(node.file.as_str()));
+    let (name, file) = (shown(&node.name), shown(&node.file));
     if file.is_empty() && node.line == 0 { name } else { format!("{name} ({file}:{})", node.line) }
 }
 

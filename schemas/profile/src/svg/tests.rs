@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::difference::subtract;
 use crate::flame::{of_difference, of_profile};
-use crate::generated::{profile, profiles};
+use crate::tests::{profile, profiles};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -57,7 +57,7 @@ pub(super) fn file() -> ProfileMessage {
             Function { id: 2, name: 6, system_name: 6, filename: 8 },
             Function { id: 500, name: 0, system_name: 7, filename: 8 },
         ],
-        string_table: texts.map(str::to_owned).into(),
+        string_table: texts.map(Vec::from).into(),
         time_nanos: -5,
         duration_nanos: 1_000,
         period: 10,
@@ -91,7 +91,7 @@ fn a_file_of_another_tool_is_read() {
     assert_eq!(lines(&profile), wanted);
     assert_eq!((profile.period(), profile.value()), (10, 130));
     assert_eq!((profile.started_at.0, profile.duration_ns), (0, 1_000));
-    assert_eq!(profile.facts, Default::default());
+    assert_eq!(profile.comments().count(), 0);
 }
 
 #[test]

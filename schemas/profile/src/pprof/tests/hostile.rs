@@ -16,7 +16,7 @@ use crate::limits::{
 use crate::pprof::messages::{
     Function, Label, Line, Location, ProfileMessage, SampleMessage, ValueTypeMessage,
 };
-use crate::pprof::{DecodeError, decode, encode};
+use crate::pprof::{PprofError, decode, encode};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
@@ -25,7 +25,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The foreign file with a change.
-fn changed(change: impl Fn(&mut ProfileMessage)) -> Result<(), DecodeError> {
+fn changed(change: impl Fn(&mut ProfileMessage)) -> Result<(), PprofError> {
     let mut file = file();
     change(&mut file);
     decode(&file.encode_to_vec()).map(|_| ())
@@ -38,7 +38,7 @@ fn references_to_nothing_are_refused() {
         (|f| f.sample_type.clear(), "no sample type"),
         (|f| f.string_table.clear(), "the string table does not start with an empty text"),
         (
-            |f| f.string_table[0] = "x".to_owned(),
+            |f| f.string_table[0] = b"x".to_vec(),
             "the string table does not start with an empty text",
         ),
         (|f| f.sample_type[1].unit = 14, "text 14 is not in the string table of 14"),
@@ -64,14 +64,14 @@ fn references_to_nothing_are_refused() {
         ),
     ];
     for (change, text) in table {
-        assert_eq!(changed(change), Err(DecodeError::Malformed(text.to_owned())));
+        assert_eq!(changed(change), Err(PprofError::Malformed(text.to_owned())));
     }
-    assert_eq!(changed(|f| f.sample[1].value[1] = -4), Err(DecodeError::Negative(-4)));
+    assert_eq!(changed(|f| f.sample[1].value[1] = -4), Err(PprofError::Negative(-4)));
 }
 
 #[test]
 fn tables_without_an_end_are_refused() {
-    let too_many = |what, max| DecodeError::TooLarge { what, max };
+    let too_many = |what, max| PprofError::TooLarge { what, max };
     let field = |key: u8, times: usize| [key, 0].repeat(times);
     let table = [
         (field(0x32, STRINGS_MAX + 1), too_many("strings", STRINGS_MAX)),
@@ -87,13 +87,15 @@ fn tables_without_an_end_are_refused() {
     let function = |id| Function { id, ..Function::default() };
     let functions = ProfileMessage { function: (1..=65_537).map(function).collect(), ..file() };
     assert_eq!(decode(&functions.encode_to_vec()), Err(too_many("functions", 65_536)));
-    let lines =
-        |lines: usize| Location { line: vec![Line::default(); lines], ..Default::default() };
+    let lines = |lines: usize| Location {
+        line: vec![Line { function_id: 1, line: 0 }; lines],
+        ..Default::default()
+    };
     let inlined = ProfileMessage { location: vec![lines(20_000); 7], ..Default::default() };
     assert_eq!(decode(&inlined.encode_to_vec()), Err(too_many("lines", LINES_MAX)));
 
     let deep = SampleMessage { location_id: vec![12; 70_000], ..SampleMessage::default() };
-    let error = too_many("bytes of one entry", MESSAGE_BYTES_MAX);
+    let error = too_many("bytes of one sample", MESSAGE_BYTES_MAX);
     assert_eq!(changed(|f| f.sample[0] = deep.clone()), Err(error));
 }
 
@@ -116,16 +118,17 @@ fn bombs_and_lengths_that_lie_are_refused() {
     for bytes in malformed {
         assert_eq!(text(bytes), "the file is malformed", "{bytes:?}");
     }
-    assert_eq!(text(b"\x6a\x01\x80"), "a comment is malformed");
-    assert_eq!(text(b"\x22\x01\x08"), "a location is malformed");
-    assert!(matches!(decode(&SMALL_GZIP[..99]), Err(DecodeError::Gzip(_))));
+    for bytes in [b"\x6a\x01\x80", b"\x22\x01\x08"] {
+        assert_eq!(text(bytes), "an entry of the file is malformed");
+    }
+    assert!(matches!(decode(&SMALL_GZIP[..99]), Err(PprofError::Gzip(_))));
 }
 
 #[test]
 fn what_is_too_long_to_keep_is_cut() {
     let mut long = file();
-    long.string_table[8] = "é".repeat(1_000_000);
-    long.string_table[10] = "x".repeat(NAME_BYTES_MAX + 1);
+    long.string_table[8] = "é".repeat(1_000_000).into();
+    long.string_table[10] = "x".repeat(NAME_BYTES_MAX + 1).into();
     long.location[0].line = vec![Line { function_id: 2, line: i64::MAX }; 1_000];
     // Without the other location it is as deep.
     long.sample[1].location_id = vec![77];
@@ -194,7 +197,7 @@ fn messages() -> impl Strategy<Value = ProfileMessage> {
     );
     (tables, any::<[i64; 2]>(), -1..12_i64, prop::collection::vec(index(), 0..4), index()).prop_map(
         |((sample_type, sample, location, function, words), times, period, comment, preferred)| {
-            let mut string_table: Vec<String> = words.into_iter().map(str::to_owned).collect();
+            let mut string_table: Vec<Vec<u8>> = words.into_iter().map(Vec::from).collect();
             string_table[0].clear();
             ProfileMessage {
                 sample_type,

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::small;
-use crate::generated::profiles;
 use crate::pprof::encode::message;
 use crate::profile::Profile;
+use crate::tests::profiles;
 use prost::Message;
 
 /// The values of each field by its number: numbers as they are, bytes as they are.
@@ -136,7 +136,7 @@ fn the_small_profile_is_what_its_documentation_says() {
     assert_eq!((file.number(10), file.number(12)), (10_000_000_000, 10_000_000));
 
     let mut comments = file.packed(13).into_iter().map(text);
-    assert_eq!(comments.next_back(), Some("breach of step_time"));
+    assert_eq!(comments.next(), Some("breach of step_time"));
     let labels = "thread=MainThread;state=running;node=node-7;rank=3;";
     let functions = file.messages(5);
     assert!(functions.iter().all(|function| function.number(3) == 0), "no system names");

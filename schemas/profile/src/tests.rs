@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use crate::facts::CaptureFacts;
 use crate::labels::{SampleLabels, ThreadState};
 use crate::profile::{Profile, ValueType};
 use crate::stack::{Frame, Stack};
@@ -28,17 +27,15 @@ pub(crate) fn profiles() -> impl Strategy<Value = Profile> {
     let periods = prop::sample::select(vec![1, 10_000_000, 20_000_000, 9_999_000, 7]);
     let samples = prop::collection::vec((stacks(), labels(), 1_u64..1_000), 0..20);
     let spans = (0..=i64::MAX.unsigned_abs(), 1..1_000_000_000_000_u64);
-    let remarks = [&NAMES[..], &["plimsoll.samples_lost=4", "plimsoll.rung"]].concat();
-    let remarks = prop::collection::vec(prop::sample::select(remarks), 0..3);
-    (periods, samples, spans, facts(), remarks).prop_map(
-        |(period, samples, (start, duration_ns), facts, remarks)| {
+    let remarks = prop::collection::vec(prop::sample::select(NAMES.to_vec()), 0..3);
+    (periods, samples, spans, remarks).prop_map(
+        |(period, samples, (start, duration_ns), remarks)| {
             let mut profile = Profile::new(ValueType::wall(), period);
             for (stack, labels, count) in samples {
                 profile.add(stack, labels, count);
             }
             profile.started_at = Wall(start);
             profile.duration_ns = duration_ns;
-            profile.facts = facts;
             remarks.into_iter().for_each(|remark| profile.add_comment(remark.into()));
             profile
         },
@@ -59,19 +56,6 @@ fn labels() -> impl Strategy<Value = SampleLabels> {
     (0..NAMES.len(), states, 0..2_usize, 0..2_usize).prop_map(|(thread, state, node, rank)| {
         let (node, rank) = (["", "n1"][node].into(), ["", "3"][rank].into());
         SampleLabels { thread: NAMES[thread].into(), state, node, rank }
-    })
-}
-
-fn facts() -> impl Strategy<Value = CaptureFacts> {
-    let rungs = prop::sample::select(vec!["", "memory", "client"]);
-    (rungs, any::<[u64; 6]>()).prop_map(|(rung, numbers)| CaptureFacts {
-        rung: rung.into(),
-        rate_asked_millihertz: numbers[0],
-        rate_reached_millihertz: numbers[1],
-        samples_asked: numbers[2],
-        samples_taken: numbers[3],
-        samples_torn: numbers[4],
-        samples_lost: numbers[5],
     })
 }
 
