@@ -98,12 +98,16 @@ class StackSampler(threading.Thread):
     Beside a thread that only computes in Python it is about 5 ms late, the interpreter's switch
     interval.
 
-    Raises ValueError for more than 300 s, more than 1 000 ticks a second or 60 000 in all.
+    Raises ValueError for more than 300 s, or more than 1 000 ticks a second.
     """
 
     def __init__(self, seconds: float, hz: float = 100.0) -> None:
         super().__init__(name="plimsoll-sampler", daemon=True)
-        self.asked_ticks = _asked(seconds, hz)
+        bounds = [("seconds", seconds, limits.SAMPLING_S_MAX), ("hz", hz, limits.SAMPLING_HZ_MAX)]
+        for name, value, value_max in bounds:
+            if not 0 < value <= value_max:
+                raise ValueError(f"{name}: {value!r} is not above 0 and at most {value_max:g}")
+        self.asked_ticks = max(1, round(seconds * hz))
         self.taken_ticks = 0
         """Fewer than asked where one was late by more than the time between two."""
         self.stacks: Dict[Stack, int] = {}
@@ -139,16 +143,3 @@ class StackSampler(threading.Thread):
 def next_tick(taken: int, now_ns: int, period_ns: float) -> int:
     """The number of the tick after one that was taken now: without those whose time has passed."""
     return max(taken + 1, math.ceil(now_ns / period_ns))
-
-
-def _asked(seconds: float, hz: float) -> int:
-    """The number of ticks; ValueError for a request beyond the bounds."""
-    bounds = [("seconds", seconds, limits.SAMPLING_S_MAX), ("hz", hz, limits.SAMPLING_HZ_MAX)]
-    for name, value, value_max in bounds:
-        if not 0 < value <= value_max:
-            raise ValueError(f"{name}: {value!r} is not above 0 and at most {value_max:g}")
-    asked = max(1, round(seconds * hz))
-    if asked > limits.SAMPLING_TICKS_MAX:
-        text = f"{asked} ticks are more than {limits.SAMPLING_TICKS_MAX}: lower seconds or hz"
-        raise ValueError(f"hz: {text}")
-    return asked

@@ -128,7 +128,7 @@ class Sampling(unittest.TestCase):
 
     def test_a_request_beyond_the_bounds_is_refused(self):
         table = [(0, 100), (-1, 100), (301, 1), (math.nan, 1), (1, 0), (1, 1_001), (1, math.inf)]
-        for seconds, hz in [*table, (300, 1_000)]:
+        for seconds, hz in table:
             with self.subTest((seconds, hz)), self.assertRaisesRegex(ValueError, "^(seconds|hz): "):
                 StackSampler(seconds, hz)
 
