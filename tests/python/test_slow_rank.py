@@ -27,7 +27,7 @@ LEARNING_SECONDS = 900
 # What is promised, from the moment at which the rank is slow.
 NAMED_SECONDS, FUNCTION_SECONDS = 30, 45
 SLOW_FILE = "srv/slow"
-LOOKED_AT = ("plimsoll blame", "plimsoll profile list", "systemctl status plimsoll-profiler")
+LOOKED_AT = ("plimsoll blame", "systemctl status plimsoll-profiler")
 # By class of time: the words of the sentence, and the planted function if it is looked for: a rule and a
 # node have one capture in twenty minutes.
 PLANTED = {

@@ -5,11 +5,9 @@ use std::fs;
 use plimsoll_profile::pprof::encode;
 use plimsoll_schemas::limits::wire::CAPTURE_PROFILE_BYTES_MAX;
 use plimsoll_schemas::remote_text::one_line;
-use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, ProfilerOrder,
 };
-use std::time::Duration;
 
 use super::settings::{ROOT, Users};
 use crate::order::{Order, ProcessId};
@@ -108,7 +106,6 @@ fn kept(captured: &Capture, order: &ProfilerOrder, facts: CaptureFacts) -> Outco
         samples: profile.facts.samples_taken,
         torn: profile.facts.samples_torn,
         lost: profile.facts.samples_lost,
-        duration_ns: nanos(Duration::try_from_secs_f64(of.seconds).unwrap_or_default()),
         ..facts
     };
 
