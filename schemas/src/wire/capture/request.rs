@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteArray;
 
 use super::id::CaptureId;
-use super::{decode, encode};
+use super::versioned::{decode, encode};
 use crate::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use crate::limits::wire::{
     CAPTURE_HZ_MAX, CAPTURE_REQUEST_BYTES_MAX, CAPTURE_SECONDS_MAX, SIGNATURE_BYTES,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::CaptureId;
 use super::reason::CaptureState;
-use super::{decode, encode};
+use super::versioned::{decode, encode};
 use crate::limits::wire::{
     CAPTURE_CHUNK_BYTES_MAX, CAPTURE_PROFILE_BYTES_MAX, CAPTURE_RESPONSE_BYTES_MAX, COUNT_MAX,
 };
