@@ -23,7 +23,6 @@ pub mod figure;
 pub mod hardware;
 pub mod histogram;
 pub mod ids;
-#[cfg(feature = "mesh")]
 mod labelled;
 pub mod limits;
 #[cfg(feature = "mesh")]

@@ -98,7 +98,7 @@ async fn poll_for_a_look_at_the_files(api: &Api) {
 }
 
 /// Every subcommand that reads pages.
-const READING: [&str; 12] = [
+const READING: [&str; 11] = [
     "top --once",
     "top --json",
     "alerts",
@@ -106,7 +106,6 @@ const READING: [&str; 12] = [
     "silence --list",
     "ledger",
     "nodes",
-    "profile list",
     "runs",
     "query",
     "report",

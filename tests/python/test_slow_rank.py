@@ -31,7 +31,7 @@ LEARNING_SECONDS = 900
 # What is promised, from the moment at which the rank is slow.
 NAMED_SECONDS, FUNCTION_SECONDS = 30, 45
 SLOW_FILE = "srv/slow"
-LOOKED_AT = ("plimsoll blame", "plimsoll profile list", "systemctl status plimsoll-profiler")
+LOOKED_AT = ("plimsoll blame", "systemctl status plimsoll-profiler")
 # By class of time: the words of the sentence, and the planted function.
 PLANTED = {
     "compute": ("it computes longer", "augment"),

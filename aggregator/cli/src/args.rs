@@ -62,7 +62,7 @@ pub enum Command {
     Hlog(HlogArgs),
     /// Write a report of a run or a range: HTML, Markdown or JSON
     Report(ReportArgs),
-    /// Sample the stacks of a process on this machine; compare two profiles
+    /// Sample the stacks of a process on this machine or on a node
     Profile(ProfileArgs),
     /// Show the state of each node
     Nodes(NodesArgs),

@@ -9,7 +9,7 @@ use plimsoll_schemas::alert::DataStatus;
 use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::summary::{BlamePage, CohortRow, CohortState, StragglerRow};
 
-use crate::targets::{Targets, page};
+use crate::targets::Targets;
 
 const PATH: &str = "/api/v1/blame";
 
@@ -32,11 +32,7 @@ pub struct BlameArgs {
 /// # Errors
 /// When an aggregator does not respond.
 pub async fn blame(args: &BlameArgs) -> Result<Exit> {
-    for api in args.at.apis()? {
-        let page: BlamePage = page(&api, PATH).await?;
-        args.at.print(&serde_json::to_string(&page)?, || text(&page));
-    }
-    Ok(Exit::Success)
+    args.at.show(PATH, text).await
 }
 
 fn text(page: &BlamePage) -> String {

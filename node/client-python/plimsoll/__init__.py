@@ -73,7 +73,6 @@ def configure(
     socket: Optional[str] = None,
     flush_ms: Optional[int] = None,
     labels: Optional[Mapping[str, object]] = None,
-    ranks: Optional[bool] = None,
 ) -> None:
     """Overrules the environment; what is not given stays as it is.
 
@@ -86,21 +85,15 @@ def configure(
     the same name; None as a value removes one. They apply to values recorded from now on, and
     are written to PLIMSOLL_LABELS, so that processes started from now on inherit them.
 
-    `ranks=False` leaves out the labels `rank`, `local_rank` and `world_size`, which the launcher of
-    the job states in the environment; `ranks=True` reads them again. Written to PLIMSOLL_RANKS
-    likewise.
-
     Raises ValueError when `flush_ms` is not from 10 to 60 000, `socket` is no address, or there
     are more than 16 default labels.
     """
     changed = CLIENT.settings.changed(
-        enable, timers, shards, experiments, socket, flush_ms, labels, ranks
+        enable, timers, shards, experiments, socket, flush_ms, labels
     )
     CLIENT.apply(changed)
     if labels is not None:
         os.environ["PLIMSOLL_LABELS"] = labels_text(changed.labels)
-    if ranks is not None:
-        os.environ["PLIMSOLL_RANKS"] = "on" if ranks else "off"
 
 
 def flush(timeout_s: float = 1.0) -> FlushResult:

@@ -72,10 +72,9 @@ PHASES_OPEN_MAX = 32
 # Characters of a phase's name, so that the step's own name keeps as many.
 PHASE_CHARS_MAX = 63
 
-# Of a request for stacks: seconds, ticks a second and ticks (each keeps its lateness: 2 MB).
+# Of a sampler of stacks: seconds, and ticks a second.
 SAMPLING_S_MAX = 300.0
 SAMPLING_HZ_MAX = 1_000.0
-SAMPLING_TICKS_MAX = 60_000
 # Frames of one stack, the innermost ones, and different stacks of a request.
 STACK_DEPTH_MAX = 128
 STACKS_MAX = 10_000

@@ -64,23 +64,17 @@ class Settings:
         socket: Optional[str] = None,
         flush_ms: Optional[int] = None,
         labels: Optional[Mapping[str, object]] = None,
-        ranks: Optional[bool] = None,
     ) -> "Settings":
         """These settings with changes; `enable=True` takes every profiler along.
 
-        `labels` are added to the default labels; None as a value removes one. `ranks=True` reads
-        the launcher's variables again. Raises ValueError when `flush_ms` is out of bounds, `socket`
-        is no address, or there are too many labels.
+        `labels` are added to the default labels; None as a value removes one. Raises ValueError
+        when `flush_ms` is out of bounds, `socket` is no address, or there are too many labels.
         """
         if flush_ms is not None and not _fits(flush_ms):
             raise ValueError(_flush_fault("flush_ms", str(flush_ms)))
         if socket and address_fault(socket):
             raise ValueError(f"socket: {address_fault(socket)}")
         given = {"enable": enable, "timers": timers, "shards": shards, "experiments": experiments}
-        pairs = self.labels if labels is None else _changed_labels(self.labels, labels)
-        found, faults = rank_labels(os.environ if ranks else {})
-        if ranks is None:
-            found = self.ranks
         enabled = self.enabled if enable is None else enable
         all_on = enable is True
         return dataclasses.replace(
@@ -91,10 +85,8 @@ class Settings:
             experiments=(self.experiments or all_on) if experiments is None else experiments,
             socket=self.socket if socket is None else socket,
             flush_ms=self.flush_ms if flush_ms is None else flush_ms,
-            labels=pairs,
-            ranks=_without_removed(found, labels or {}),
+            labels=self.labels if labels is None else _changed_labels(self.labels, labels),
             chosen=self.chosen | {name for name, value in given.items() if value is not None},
-            invalid_variables=tuple(dict.fromkeys([*self.invalid_variables, *faults])),
         )
 
 
@@ -122,8 +114,11 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     if socket and address_fault(socket):
         variables.append(f"PLIMSOLL_SOCKET: {address_fault(socket)}")
     labels, faults = _labels_of(environment.get("PLIMSOLL_LABELS", ""))
-    ranks, rank_faults = _ranks_of(environment)
+    switch = environment.get("PLIMSOLL_RANKS") or "on"
+    ranks, rank_faults = rank_labels({} if switch == "off" else environment)
     variables += faults + rank_faults
+    if switch not in ("off", "on"):
+        variables.append(f"PLIMSOLL_RANKS={switch!r} changes nothing: set PLIMSOLL_RANKS=off or on")
     return Settings(
         labels=labels,
         ranks=ranks,
@@ -158,27 +153,6 @@ def _changed_labels(pairs: Tuple[Pair, ...], changes: Mapping[str, object]) -> T
     if len(merged) > limits.LABELS_MAX:
         raise ValueError(f"labels: at most {limits.LABELS_MAX}, not {len(merged)}: remove some")
     return tuple(sorted(merged.items()))
-
-
-def _without_removed(pairs: Tuple[Pair, ...], changes: Mapping[str, object]) -> Tuple[Pair, ...]:
-    removed = {
-        name
-        for key, value in changes.items()
-        for name, _ in label_pairs({key: ""})
-        if value is None
-    }
-    return tuple(pair for pair in pairs if pair[0] not in removed)
-
-
-def _ranks_of(environment: Mapping[str, str]) -> Tuple[Tuple[Pair, ...], List[str]]:
-    """Labels of the launcher unless PLIMSOLL_RANKS is off, and the faults of both."""
-    switch = environment.get("PLIMSOLL_RANKS", "")
-    if switch == "off":
-        return (), []
-    ranks, faults = rank_labels(environment)
-    if switch not in ("", "on"):
-        faults.append(f"PLIMSOLL_RANKS={switch!r} changes nothing: set PLIMSOLL_RANKS=off or on")
-    return ranks, faults
 
 
 def _labels_of(text: str) -> Tuple[Tuple[Pair, ...], List[str]]:

@@ -7,9 +7,8 @@ object alone, never by a global: tasks and threads have one each. DESIGN N85.
 """
 
 import os
-import types
 from time import perf_counter_ns as clock
-from typing import Dict, List, Optional, Tuple, Type, TypeVar
+from typing import Dict, List, Optional, Tuple, Type
 
 from . import limits
 from .client import CLIENT
@@ -23,13 +22,11 @@ CLASSES = ("input", "compute", "sync", "checkpoint", "other")
 _PhaseKey = Tuple[str, str]
 """Name and class: phases that share both are one."""
 
-_Step = TypeVar("_Step", bound="Step")
-
 _OTHER: _PhaseKey = ("other", "other")
 
 
 class Phase:
-    """A part of a step, with `with` or `async with`; made by `Step.phase`."""
+    """A part of a step, with `with`; made by `Step.phase`."""
 
     __slots__ = ("key", "_step")
 
@@ -41,40 +38,14 @@ class Phase:
         self._step._enter(self)
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[types.TracebackType],
-    ) -> None:
-        self._step._leave(self, kind is not None and issubclass(kind, Exception))
-
-    async def __aenter__(self) -> "Phase":
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[types.TracebackType],
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._step._leave(self)
 
 
 class Step:
-    """One turn of a loop, with `with` or `async with`; may be used again when it is over."""
+    """One turn of a loop, with `with`; may be used again when it is over."""
 
-    __slots__ = (
-        "operation",
-        "labels",
-        "elapsed_ns",
-        "_open",
-        "_spent",
-        "_failed",
-        "_begun_ns",
-        "_counted_ns",
-        "_forks",
-    )
+    __slots__ = ("operation", "labels", "elapsed_ns", "_open", "_spent", "_counted_ns", "_process")
 
     def __init__(self, operation: str, labels: Dict[str, object]) -> None:
         self.operation = operation
@@ -84,8 +55,7 @@ class Step:
         # Open phases, the innermost last; empty unless the step goes on.
         self._open: List[Phase] = []
         self._spent: Dict[_PhaseKey, int] = {}
-        self._failed: Dict[_PhaseKey, int] = {}
-        self._begun_ns = self._counted_ns = self._forks = 0
+        self._counted_ns = self._process = 0
 
     def phase(self, name: str, /, *, class_: Optional[str] = None) -> Phase:
         """A part of this step: the operation `<step>.<name>`, with the label `class`.
@@ -96,51 +66,33 @@ class Step:
         """
         return Phase(self, (name, _class_of(name, class_)))
 
-    def __enter__(self: _Step) -> _Step:
-        self._open, self._spent, self._failed = [Phase(self, _OTHER)], {_OTHER: 0}, {}
-        self._forks = _forks
-        self._begun_ns = self._counted_ns = clock()
+    def __enter__(self) -> "Step":
+        self._open, self._spent = [Phase(self, _OTHER)], {_OTHER: 0}
+        self._process = os.getpid()
+        self._counted_ns = clock()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[types.TracebackType],
-    ) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
         opened, self._open = self._open, []
         if not opened:
             return
         self._count(opened)
-        self.elapsed_ns = self._counted_ns - self._begun_ns
+        # A copy: threads may share the step against its contract.
+        spent = dict(self._spent)
+        self.elapsed_ns = sum(spent.values())
 
         # A forked child leaves the blocks of its parent too; their time is the parent's.
-        if self._forks == _forks:
-            self._record(kind is not None and issubclass(kind, Exception))
+        if self._process == os.getpid():
+            self._record(spent, kind is not None and issubclass(kind, Exception))
 
-    async def __aenter__(self: _Step) -> _Step:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[types.TracebackType],
-    ) -> None:
-        self.__exit__(kind, error, trace)
-
-    def _record(self, failed: bool) -> None:
-        CLIENT.registry.latency(self.operation, self.labels).add(self.elapsed_ns)
+    def _record(self, spent: Dict[_PhaseKey, int], failed: bool) -> None:
+        CLIENT.registry.latency(self.operation, self.labels).add(max(0, self.elapsed_ns))
         if failed:
             count_error(self.operation, self.labels)
 
-        # A copy, and nothing below zero, which a node would reject: threads may share the step
-        # against its contract.
-        for (name, class_), spent_ns in list(self._spent.items()):
+        for (name, class_), spent_ns in spent.items():
             operation, labels = phase_name(self.operation, name), {**self.labels, "class": class_}
             CLIENT.registry.latency(operation, labels).add(max(0, spent_ns))
-            for _ in range(self._failed.get((name, class_), 0)):
-                count_error(operation, labels)
 
     def _enter(self, phase: Phase) -> None:
         opened = self._open
@@ -154,7 +106,7 @@ class Step:
         else:
             CLIENT.registry.drop("phases")
 
-    def _leave(self, phase: Phase, failed: bool) -> None:
+    def _leave(self, phase: Phase) -> None:
         opened = self._open
         # Not open: the step is over, or there was no room for the phase.
         if phase not in opened:
@@ -162,8 +114,6 @@ class Step:
         self._count(opened)
         # Blocks end inside out; exit stacks and generators may not.
         opened.remove(phase)
-        if failed:
-            self._failed[phase.key] = self._failed.get(phase.key, 0) + 1
 
     def _count(self, opened: List[Phase]) -> None:
         """The time since the last call belongs to the innermost phase."""
@@ -178,28 +128,11 @@ class NoStep(Step):
 
     __slots__ = ()
 
-    def phase(self, name: str, /, *, class_: Optional[str] = None) -> Phase:
-        """Always the same one."""
-        return _NO_PHASE
-
-    def __enter__(self: _Step) -> _Step:
+    def __enter__(self) -> Step:
         return self
 
 
 NO_STEP = NoStep("", {})
-_NO_PHASE = Phase(NO_STEP, _OTHER)
-
-# Forks that led to this process.
-_forks = 0
-
-
-def _forked() -> None:
-    global _forks
-    _forks += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
 
 
 def _class_of(name: str, class_: Optional[str]) -> str:
@@ -216,7 +149,7 @@ def step(operation: str = "step", /, **labels: object) -> Step:
     """One turn of a loop: a sample of `operation`, and one of `<operation>.<phase>` for each phase.
 
     What is outside of all phases is `<operation>.other`, so that the phases add up to the step. An
-    `Exception` that leaves the step or a phase counts in its `.errors`. A step that does not end,
+    `Exception` that leaves the step counts in `<operation>.errors`. A step that does not end,
     such as one in which the process is forked or killed, is not recorded.
     """
     if not (CLIENT.settings.enabled and CLIENT.settings.timers):

@@ -1,17 +1,13 @@
 """Labels of a rank: from one launcher, checked, overridden, off, and in worker processes."""
 
-import os
 import random
 import unittest
-from unittest import mock
 
-import plimsoll
 from plimsoll import limits
 from plimsoll.ranks import LABELS, rank_labels
 from plimsoll.settings import from_environment
 
-from .listening import enter, run, unix_socket
-from .recording import Recording
+from .listening import run, unix_socket
 from .test_labels import WORKER
 
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
@@ -84,8 +80,8 @@ class InSettings(unittest.TestCase):
         self.assertEqual(settings.default_labels, expected)
         in_code = from_environment(TORCHRUN).changed(labels={"world_size": 2})
         self.assertEqual(dict(in_code.default_labels), labels("3", "1", "2"))
-        removed = in_code.changed(labels={"rank": None, "world_size": None})
-        self.assertEqual(dict(removed.default_labels), labels(None, "1"))
+        removed = in_code.changed(labels={"world_size": None})
+        self.assertEqual(dict(removed.default_labels), labels("3", "1", "8"))
         full = ",".join(f"k{n}=v" for n in range(limits.LABELS_MAX))
         full = from_environment({**TORCHRUN, "PLIMSOLL_LABELS": full})
         first = dict(full.default_labels[: limits.LABELS_MAX])
@@ -101,41 +97,6 @@ class InSettings(unittest.TestCase):
         self.assertEqual(from_environment(invalid).invalid_variables, ())
         [fault] = from_environment({"PLIMSOLL_RANKS": "no"}).invalid_variables
         self.assertEqual(fault, "PLIMSOLL_RANKS='no' changes nothing: set PLIMSOLL_RANKS=off or on")
-
-
-class Ranked(Recording):
-    """The client of this process; each test ends without labels of a rank."""
-
-    def setUp(self):
-        super().setUp()
-        enter(self, mock.patch.dict(os.environ))
-        for name in [*TORCHRUN, *SLURM, *MPI]:
-            os.environ.pop(name, None)
-        self.addCleanup(plimsoll.CLIENT.apply, plimsoll.CLIENT.settings)
-
-    def test_a_change_in_code_reads_the_environment_again_and_is_inherited(self):
-        plimsoll.count("before")
-        os.environ.update(SLURM)
-        plimsoll.configure(ranks=True)
-        self.assertEqual(os.environ["PLIMSOLL_RANKS"], "on")
-        plimsoll.count("within")
-        plimsoll.count("within", rank=1)
-        plimsoll.configure(ranks=False)
-        self.assertEqual(os.environ["PLIMSOLL_RANKS"], "off")
-        plimsoll.count("after")
-        counters = {
-            "before": 1,
-            "within{local_rank:0,rank:5,world_size:64}": 1,
-            "within{local_rank:0,rank:1,world_size:64}": 1,
-            "after": 1,
-        }
-        self.assertEqual(dict(self.received().counters), counters)
-
-    def test_an_invalid_value_warns_once_and_leaves_the_others(self):
-        os.environ.update(TORCHRUN, LOCAL_RANK="one")
-        with self.assertWarnsRegex(plimsoll.PlimsollWarning, "LOCAL_RANK='one' is no rank or size"):
-            plimsoll.configure(ranks=True)
-        self.assertEqual(dict(plimsoll.CLIENT.settings.default_labels), labels("3", None, "8"))
 
 
 class Processes(unittest.TestCase):

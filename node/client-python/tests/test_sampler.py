@@ -1,4 +1,4 @@
-"""`sample_stacks`: what it finds, what it bounds, and how it states that it was late."""
+"""`StackSampler`: what it finds, what it bounds, and which ticks it leaves out."""
 
 import math
 import os
@@ -6,10 +6,9 @@ import random
 import sys
 import threading
 import unittest
-from unittest import mock
 
-from plimsoll import limits, sampler
-from plimsoll.sampler import TRUNCATED, Folding, Frame, SamplingError, Stack, Ticks, sample_stacks
+from plimsoll import limits
+from plimsoll.sampler import TRUNCATED, Folding, Frame, Stack, StackSampler, next_tick
 
 from .listening import run
 
@@ -20,44 +19,21 @@ HERE = os.path.join("tests", "test_sampler.py")
 class Regularity(unittest.TestCase):
     """Ticks, without a clock."""
 
-    def test_ticks_in_time_are_all_taken(self):
-        ticks = Ticks(5 * MS, 4, 100)
-        for due_ms in [5, 15, 25, 35]:
-            self.assertEqual(ticks.due_ns(), due_ms * MS)
-            ticks.on_tick(ticks.due_ns() + due_ms)
-        self.assertIsNone(ticks.due_ns())
-        self.assertEqual(ticks.lateness_ns, [5, 15, 25, 35])
-
     def test_a_tick_whose_time_has_passed_is_left_out(self):
-        # When the second of twenty is taken -> which one is next, and when.
-        table = [(10, 2), (19, 2), (20, 2), (21, 3), (109, 11), (189, 19), (190.5, None)]
-        for taken_ms, following in table:
+        # When the second tick of one each 10 ms is taken -> the number of the next.
+        for taken_ms, following in [(10, 2), (19, 2), (20, 2), (21, 3), (109, 11), (190.5, 20)]:
             with self.subTest(taken_ms):
-                ticks = Ticks(0, 20, 100)
-                ticks.on_tick(0)
-                ticks.on_tick(round(taken_ms * MS))
-                expected = None if following is None else following * 10 * MS
-                self.assertEqual(ticks.due_ns(), expected)
-                self.assertEqual(ticks.lateness_ns, [0, round((taken_ms - 10) * MS)])
+                self.assertEqual(next_tick(1, round(taken_ms * MS), 10 * MS), following)
 
-    def test_lateness_is_the_largest_and_that_of_99_in_100(self):
-        ticks = Ticks(0, 200, 100)
-        self.assertEqual(ticks.lateness_ms(0.99), 0)
-        for number in range(200):
-            ticks.on_tick(ticks.due_ns() + number * 1_000)
-        self.assertEqual((ticks.lateness_ms(0.99), ticks.lateness_ms(1.0)), (0.197, 0.199))
-
-    def test_random_delays_end_within_the_asked_ticks(self):
-        for seed in range(100):
+    def test_random_delays_give_later_ticks_whose_time_is_to_come(self):
+        for seed in range(1_000):
             chance = random.Random(seed)
-            hz = chance.choice([0.3, 7, 99.5, 1_000])
-            ticks = Ticks(chance.randrange(10**12), chance.randrange(1, 50), hz)
-            due = []
-            while ticks.due_ns() is not None:
-                due.append(ticks.due_ns())
-                ticks.on_tick(due[-1] + round(chance.expovariate(1) * 1e9 / hz))
-            self.assertTrue(all(a < b for a, b in zip(due, due[1:])))
-            self.assertLessEqual(len(ticks.lateness_ns), ticks.asked)
+            period_ns = 1e9 / chance.choice([0.3, 7, 99.5, 1_000])
+            taken = chance.randrange(1_000)
+            now_ns = round((taken + chance.expovariate(1)) * period_ns)
+            following = next_tick(taken, now_ns, period_ns)
+            self.assertGreater(following, taken)
+            self.assertGreaterEqual(following * period_ns, now_ns)
 
 
 def at_depth(depth, then):
@@ -76,7 +52,7 @@ class Stacks(unittest.TestCase):
         self.assertEqual(sorted(stacks.values()), [1, 2])
         [(deep, _)] = [found for found in stacks.items() if found[1] == 2]
         line = at_depth.__code__.co_firstlineno + 2
-        self.assertEqual((deep.thread, deep.state), ("main", "unknown"))
+        self.assertEqual(deep.thread, "main")
         self.assertEqual(deep.frames[-4:], (Frame("at_depth", HERE, line),) * 4)
         name = "Stacks." * (sys.version_info >= (3, 11)) + self._testMethodName
         self.assertEqual((deep.frames[-5].function, deep.frames[-5].file), (name, HERE))
@@ -97,7 +73,7 @@ class Stacks(unittest.TestCase):
             folding.add(f"thread-{number}", frame)
         stacks = folding.stacks()
         self.assertEqual(len(stacks), limits.STACKS_MAX + 1)
-        self.assertEqual(stacks[Stack(TRUNCATED, "unknown", ())], 7)
+        self.assertEqual(stacks[Stack(TRUNCATED, ())], 7)
         self.assertEqual(sum(stacks.values()), limits.STACKS_MAX + 8)
 
     def test_functions_that_are_gone_keep_their_names(self):
@@ -108,6 +84,14 @@ class Stacks(unittest.TestCase):
             made[f"f{number}"](lambda frame: folding.add("main", frame))
         found = {stack.frames[-1].function for stack in folding.stacks()}
         self.assertEqual(found, {f"f{number}" for number in range(50)})
+
+
+def sampled(seconds, hz):
+    """A sampler that has ended."""
+    found = StackSampler(seconds, hz)
+    found.start()
+    found.join()
+    return found
 
 
 class Sampling(unittest.TestCase):
@@ -123,12 +107,11 @@ class Sampling(unittest.TestCase):
         thread = threading.Thread(target=waits, name="waits-here")
         thread.start()
         is_ready.wait()
-        samples = sample_stacks(0.2, 100)
+        samples = sampled(0.2, 100)
         is_over.set()
         thread.join()
         self.assertEqual(samples.asked_ticks, 20)
         self.assertTrue(1 <= samples.taken_ticks <= 20, samples)
-        self.assertTrue(0 <= samples.lateness_p99_ms <= samples.lateness_max_ms)
         by_thread = {}
         for stack, count in samples.stacks.items():
             by_thread[stack.thread] = by_thread.get(stack.thread, 0) + count
@@ -145,47 +128,30 @@ class Sampling(unittest.TestCase):
 
     def test_a_request_beyond_the_bounds_is_refused(self):
         table = [(0, 100), (-1, 100), (301, 1), (math.nan, 1), (1, 0), (1, 1_001), (1, math.inf)]
-        for seconds, hz in [*table, (300, 1_000)]:
+        for seconds, hz in table:
             with self.subTest((seconds, hz)), self.assertRaisesRegex(ValueError, "^(seconds|hz): "):
-                sample_stacks(seconds, hz)
+                StackSampler(seconds, hz)
 
-    def test_one_request_is_served_at_a_time(self):
-        refused = []
+    def test_one_sampler_runs_at_a_time(self):
+        first = StackSampler(0.2)
+        first.start()
+        with self.assertRaisesRegex(RuntimeError, "stacks are being sampled already"):
+            StackSampler(0.01).start()
+        first.join()
+        self.assertEqual(sampled(0.001, 1_000).taken_ticks, 1)
 
-        def again(*_):
-            with self.assertRaises(SamplingError) as caught:
-                sample_stacks(0.01)
-            refused.append(str(caught.exception))
-
-        with mock.patch.object(Folding, "add", again):
-            sample_stacks(0.001, 1_000)
-        self.assertIn("stacks are being sampled already", refused[0])
-        self.assertEqual(sample_stacks(0.001, 1_000).taken_ticks, 1)
-
-    def test_a_failure_of_the_thread_is_the_callers(self):
-        with mock.patch.object(Folding, "add", side_effect=MemoryError("planned")):
-            with self.assertRaisesRegex(MemoryError, "planned"):
-                sample_stacks(0.01)
-        with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("no more")):
-            with self.assertRaisesRegex(SamplingError, "no thread for the sampler: no more"):
-                sample_stacks(0.01)
-        self.assertFalse(sampler._serving.locked())
-
-    def test_a_child_forked_while_a_request_is_served_serves_its_own(self):
+    def test_a_child_forked_while_a_sampler_runs_has_its_own(self):
         script = """
 import os, threading
 from plimsoll import sampler
 
-is_taken = threading.Event()
-plain = sampler.Folding.add
-sampler.Folding.add = lambda *stack: (plain(*stack), is_taken.set())
-request = threading.Thread(target=sampler.sample_stacks, args=[60], daemon=True)
-request.start()
-is_taken.wait()
+sampler.StackSampler(60).start()
 child = os.fork()
 if not child:
-    found = sampler.sample_stacks(0.05)
-    assert {stack.thread for stack in found.stacks} == {"MainThread"}, found
+    own = sampler.StackSampler(0.05)
+    own.start()
+    own.join()
+    assert {stack.thread for stack in own.stacks} == {"MainThread"}, own.stacks
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """

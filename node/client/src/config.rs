@@ -18,7 +18,6 @@ pub struct Config {
     pub(crate) stream: Option<PathBuf>,
     pub(crate) flush_every: Option<Duration>,
     pub(crate) labels: Vec<(String, String)>,
-    pub(crate) ranks: Option<bool>,
 }
 
 impl Config {
@@ -58,13 +57,6 @@ impl Config {
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
         self
-    }
-
-    /// Whether every series has the labels `rank`, `local_rank` and `world_size` that the launcher
-    /// of the job states in the environment: `torchrun`, or else Slurm, or else Open MPI. On unless
-    /// the environment has `PLIMSOLL_RANKS=off`. A default label with the same key wins.
-    pub fn ranks(self, is_on: bool) -> Self {
-        Self { ranks: Some(is_on), ..self }
     }
 
     /// # Errors

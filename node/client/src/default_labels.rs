@@ -3,18 +3,16 @@
 use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 
-use crate::ranks::RankLabel;
-
 /// Pairs with distinct keys, those first that have their place in a series first: what the program
 /// and the operator set, then what the launcher of the job states.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DefaultLabels(Vec<(String, String)>);
 
 impl DefaultLabels {
-    pub(crate) fn new(set: &Labels, ranks: Vec<RankLabel>) -> Self {
-        let others = ranks.into_iter().filter(|rank| set.get(rank.key).is_none());
+    pub(crate) fn new(set: &Labels, ranks: Vec<(String, String)>) -> Self {
+        let others = ranks.into_iter().filter(|(key, _)| set.get(key).is_none());
         let set = set.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        Self(set.chain(others.map(|rank| (rank.key.to_owned(), rank.value))).collect())
+        Self(set.chain(others).collect())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -46,7 +44,7 @@ mod tests {
     #[test]
     fn a_series_keeps_its_own_then_those_set_then_those_of_the_rank() {
         let set = Labels::new([("run", "r7"), ("zone", "z")]).unwrap();
-        let rank = |key, value: &str| RankLabel { key, value: value.to_owned() };
+        let rank = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let defaults = DefaultLabels::new(&set, vec![rank("rank", "3"), rank("zone", "9")]);
         let named = |key: &str| (key.to_owned(), "own");
 

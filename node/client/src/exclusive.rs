@@ -13,8 +13,6 @@ pub(crate) struct PhaseTime {
     /// The number of the phase's operation.
     pub(crate) operation: u32,
     pub(crate) ns: u64,
-    /// How often it was left as failed.
-    pub(crate) failures: u32,
 }
 
 /// A phase by its number in the step.
@@ -57,9 +55,8 @@ impl ExclusiveTimes {
     }
 
     /// Leaves the innermost phase for the one around it.
-    pub(crate) fn leave(&mut self, at_ns: u64, around: PhaseNumber, is_failed: bool) {
+    pub(crate) fn leave(&mut self, at_ns: u64, around: PhaseNumber) {
         self.count(at_ns);
-        self.times[self.current.0].failures += u32::from(is_failed);
         self.current = around;
     }
 
@@ -83,8 +80,8 @@ mod tests {
 
     const REST: u32 = 7;
 
-    fn time(operation: u32, ns: u64, failures: u32) -> PhaseTime {
-        PhaseTime { operation, ns, failures }
+    fn time(operation: u32, ns: u64) -> PhaseTime {
+        PhaseTime { operation, ns }
     }
 
     #[test]
@@ -92,11 +89,11 @@ mod tests {
         let mut times = ExclusiveTimes::new(REST);
         let outer = times.enter(1, 20).unwrap();
         let inner = times.enter(3, 30).unwrap();
-        times.leave(7, inner, true);
-        times.leave(15, outer, false);
+        times.leave(7, inner);
+        times.leave(15, outer);
         let again = times.enter(31, 30).unwrap();
-        times.leave(63, again, true);
-        let expected = [time(REST, 1 + 16 + 64, 0), time(20, 2 + 8, 0), time(30, 4 + 32, 2)];
+        times.leave(63, again);
+        let expected = [time(REST, 1 + 16 + 64), time(20, 2 + 8), time(30, 4 + 32)];
         assert_eq!(times.end(127), expected);
     }
 
@@ -104,8 +101,8 @@ mod tests {
     fn the_rest_may_be_entered_as_a_phase() {
         let mut times = ExclusiveTimes::new(REST);
         let around = times.enter(5, REST).unwrap();
-        times.leave(6, around, true);
-        assert_eq!(times.end(9), [time(REST, 9, 1)]);
+        times.leave(6, around);
+        assert_eq!(times.end(9), [time(REST, 9)]);
     }
 
     #[test]
@@ -114,7 +111,7 @@ mod tests {
         for operation in 1..PHASES_MAX {
             let at_ns = operation as u64;
             let around = times.enter(at_ns, u32::try_from(operation).unwrap()).unwrap();
-            times.leave(at_ns + 1, around, false);
+            times.leave(at_ns + 1, around);
         }
         assert_eq!(times.enter(100, 1_000), None);
         assert_eq!(times.enter(200, 1), Some(PhaseNumber(0)), "a known phase has room");
@@ -126,7 +123,7 @@ mod tests {
     fn a_phase_that_is_never_left_counts_to_the_end() {
         let mut times = ExclusiveTimes::new(REST);
         assert!(times.enter(4, 1).is_some());
-        assert_eq!(times.end(10), [time(REST, 4, 0), time(1, 6, 0)]);
+        assert_eq!(times.end(10), [time(REST, 4), time(1, 6)]);
     }
 
     proptest! {
@@ -146,7 +143,7 @@ mod tests {
                     open.push((operation, times.enter(now, operation)));
                     model.entry(operation).or_default();
                 } else if open.len() > 1 {
-                    times.leave(now, open.pop().unwrap().1.unwrap(), false);
+                    times.leave(now, open.pop().unwrap().1.unwrap());
                 }
             }
 

@@ -37,7 +37,7 @@
 //! | `PLIMSOLL_ENABLE_TIMERS` | scopes, closures and futures of an [`Operation`]: `1` | off |
 //! | `PLIMSOLL_ENABLE_SHARDS` | [`start_read`]: `1` | off |
 //! | `PLIMSOLL_LABELS` | labels of every series, such as `run=r7,rank=3` | none |
-//! | `PLIMSOLL_RANKS` | `off`: no labels of the job's launcher, [`Config::ranks`] | `on` |
+//! | `PLIMSOLL_RANKS` | `off`: no labels of the job's launcher | `on` |
 //! | `PLIMSOLL_STREAM` | the node's stream socket | `/run/plimsoll/node.stream` |
 //! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `40` |
 //!

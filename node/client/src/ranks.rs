@@ -18,18 +18,11 @@ const LAUNCHERS: [[&str; 3]; 3] = [
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"],
 ];
 
-/// A label that the launcher states.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RankLabel {
-    pub(crate) key: &'static str,
-    pub(crate) value: String,
-}
-
 /// The labels of the first launcher found. A value that is no number is a problem and no label.
 pub(crate) fn rank_labels(
     variable: impl Fn(&str) -> Option<OsString>,
     problems: &mut Vec<String>,
-) -> Vec<RankLabel> {
+) -> Vec<(String, String)> {
     let found = LAUNCHERS.into_iter().find(|[rank, ..]| variable(rank).is_some());
     let mut labels = Vec::new();
 
@@ -37,7 +30,7 @@ pub(crate) fn rank_labels(
         let Some(value) = variable(name) else { continue };
         let value = value.to_string_lossy();
         if is_number(&value) {
-            labels.push(RankLabel { key, value: value.into_owned() });
+            labels.push((key.to_owned(), value.into_owned()));
             continue;
         }
         let shown: String = value.chars().take(RANK_SHOWN_CHARS_MAX).collect();
@@ -76,7 +69,7 @@ mod tests {
     ];
 
     /// Labels of these variables, of which a later one replaces an earlier one, and the problems.
-    fn read(parts: &[Variables<'_>]) -> (Vec<RankLabel>, Vec<String>) {
+    fn read(parts: &[Variables<'_>]) -> (Vec<(String, String)>, Vec<String>) {
         let variable = |wanted: &str| {
             let all = parts.iter().rev().flat_map(|part| part.iter());
             let mut of_name = all.filter(|(name, _)| *name == wanted);
@@ -86,8 +79,8 @@ mod tests {
         (rank_labels(variable, &mut problems), problems)
     }
 
-    fn text(labels: &[RankLabel]) -> String {
-        let pairs = labels.iter().map(|RankLabel { key, value }| format!("{key}={value}"));
+    fn text(labels: &[(String, String)]) -> String {
+        let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
         let pairs: Vec<_> = pairs.collect();
         pairs.join(" ")
     }
@@ -149,7 +142,7 @@ mod tests {
             let expected = first.map_or(0, |n| are_set[n].iter().filter(|is_set| **is_set).count());
             prop_assert_eq!((labels.len(), problems.len()), (expected, 0));
             let own = first.map(|n| n.to_string()).unwrap_or_default();
-            prop_assert!(labels.iter().all(|label| label.value == own));
+            prop_assert!(labels.iter().all(|(_, value)| *value == own));
         }
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_schemas::ids::Labels;
 use crate::config::Config;
 use crate::default_labels::DefaultLabels;
 use crate::limits::{DEFAULT_LABELS_MAX, FLUSH_EVERY, FLUSH_EVERY_MAX, FLUSH_EVERY_MIN};
-use crate::ranks::{RankLabel, rank_labels};
+use crate::ranks::rank_labels;
 use crate::switches::{Profiler, ProfilerSwitch};
 
 const ENABLE: &str = "PLIMSOLL_ENABLE";
@@ -97,7 +97,7 @@ impl Settings {
         });
 
         let set = labels(variable(LABELS), &config.labels, &mut problems);
-        let labels = DefaultLabels::new(&set, ranks(&variable, config.ranks, &mut problems));
+        let labels = DefaultLabels::new(&set, ranks(&variable, &mut problems));
         Self {
             enabled,
             profilers,
@@ -113,24 +113,19 @@ impl Settings {
     }
 }
 
-/// The labels that the launcher of the job states, unless the program or the environment switches
-/// them off.
+/// The labels that the launcher of the job states, unless the environment switches them off.
 fn ranks(
     variable: impl Fn(&str) -> Option<OsString>,
-    in_code: Option<bool>,
     problems: &mut Vec<String>,
-) -> Vec<RankLabel> {
-    let switch = variable(RANKS).unwrap_or_else(|| "on".into());
-    let is_off = switch == "off";
-
-    if !is_off && switch != "on" {
-        problems.push(format!("{RANKS} is {switch:?} and has no effect: use off or on"));
+) -> Vec<(String, String)> {
+    match variable(RANKS) {
+        Some(switch) if switch == "off" => return Vec::new(),
+        Some(switch) if switch != "on" => {
+            problems.push(format!("{RANKS} is {switch:?} and has no effect: use off or on"));
+        }
+        _ => {}
     }
-
-    match in_code.unwrap_or(!is_off) {
-        true => rank_labels(variable, problems),
-        false => Vec::new(),
-    }
+    rank_labels(variable, problems)
 }
 
 /// The default labels: those of the program, then those of the environment, `run=r7,rank=3`, with
@@ -256,8 +251,6 @@ mod tests {
             (&[rank][..], Config::new(), &[("rank", "3")][..]),
             (&[rank, (RANKS, "on")], Config::new(), &[("rank", "3")]),
             (&[rank, (RANKS, "off")], Config::new(), &[]),
-            (&[rank], Config::new().ranks(false), &[]),
-            (&[rank, (RANKS, "off")], Config::new().ranks(true), &[("rank", "3")]),
             (&[rank, (LABELS, "rank=9")], Config::new(), &[("rank", "9")]),
             (&[rank], Config::new().label("rank", "8"), &[("rank", "8")]),
             (&[("RANK", "gold"), (RANKS, "off")], Config::new(), &[]),

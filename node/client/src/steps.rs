@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::labelled;
 use plimsoll_schemas::time::nanos;
 
 use crate::directory::NO_LABELS;
@@ -22,36 +23,23 @@ const CLASS: &str = "class";
 /// The phase of what is outside of all phases.
 const REST: &str = "other";
 
-/// What the time of a phase is good for: its label `class`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Waits for data.
-    Input,
-    /// Does the work.
-    Compute,
-    /// Waits for other processes of the job.
-    Sync,
-    /// Saves its state.
-    Checkpoint,
-    /// Anything else.
-    Other,
+labelled! {
+    /// What the time of a phase is good for: its label `class`.
+    pub enum Class {
+        /// Waits for data.
+        Input = "input",
+        /// Does the work.
+        Compute = "compute",
+        /// Waits for other processes of the job.
+        Sync = "sync",
+        /// Saves its state.
+        Checkpoint = "checkpoint",
+        /// Anything else.
+        Other = "other",
+    }
 }
 
 impl Class {
-    const ALL: [Self; 5] = [Self::Input, Self::Compute, Self::Sync, Self::Checkpoint, Self::Other];
-
-    /// The value of the label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::Compute => "compute",
-            Self::Sync => "sync",
-            Self::Checkpoint => "checkpoint",
-            Self::Other => "other",
-        }
-    }
-
     fn of_name(name: &str) -> Self {
         Self::ALL.into_iter().find(|class| class.as_str() == name).unwrap_or(Self::Other)
     }
@@ -168,14 +156,6 @@ impl Running {
     fn now_ns(&self) -> u64 {
         nanos(self.watch.elapsed())
     }
-
-    fn enter(&mut self, Phase(operation): Phase) -> Option<PhaseNumber> {
-        let around = self.times.enter(self.now_ns(), operation.index());
-        if around.is_none() {
-            incidents::PHASES_CUT.fetch_add(1, Relaxed);
-        }
-        around
-    }
 }
 
 impl Step {
@@ -197,11 +177,6 @@ impl Step {
             running.is_failed = true;
         }
     }
-
-    /// Ends the step without recording it or its phases.
-    pub fn cancel(mut self) {
-        self.running = None;
-    }
 }
 
 impl Drop for Step {
@@ -220,9 +195,7 @@ impl Drop for Step {
         }
 
         for time in running.times.end(took_ns) {
-            let operation = Operation::of_index(time.operation);
-            operation.record_ns(time.ns);
-            (0..time.failures).for_each(|_| operation.count_one("errors"));
+            Operation::of_index(time.operation).record_ns(time.ns);
         }
     }
 }
@@ -235,15 +208,19 @@ pub struct PhaseTimer<'a> {
     running: Option<&'a mut Running>,
     /// Absent when the step has no room for this phase.
     around: Option<PhaseNumber>,
-    is_failed: bool,
 }
 
 impl<'a> PhaseTimer<'a> {
     #[inline]
-    fn enter(running: Option<&'a mut Running>, phase: Phase) -> Self {
-        let mut timer = Self { running, around: None, is_failed: false };
-        timer.around = timer.running.as_mut().and_then(|running| running.enter(phase));
-        timer
+    fn enter(mut running: Option<&'a mut Running>, Phase(operation): Phase) -> Self {
+        let around = running.as_mut().and_then(|running| {
+            let around = running.times.enter(running.now_ns(), operation.index());
+            if around.is_none() {
+                incidents::PHASES_CUT.fetch_add(1, Relaxed);
+            }
+            around
+        });
+        Self { running, around }
     }
 
     /// Times a phase within this one, which does not count meanwhile.
@@ -254,12 +231,6 @@ impl<'a> PhaseTimer<'a> {
 
     /// Ends the phase.
     pub fn stop(self) {}
-
-    /// Marks the phase as failed: once its step ends, it also counts in the counter
-    /// `<step>.<phase>.errors` with the labels of the phase.
-    pub fn fail(&mut self) {
-        self.is_failed = true;
-    }
 }
 
 impl Drop for PhaseTimer<'_> {
@@ -267,7 +238,7 @@ impl Drop for PhaseTimer<'_> {
     fn drop(&mut self) {
         if let (Some(running), Some(around)) = (&mut self.running, self.around) {
             let now_ns = running.now_ns();
-            running.times.leave(now_ns, around, self.is_failed);
+            running.times.leave(now_ns, around);
         }
     }
 }

@@ -47,13 +47,14 @@ use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
+use plimsoll_schemas::wire::capture::CaptureRefusal;
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_schemas::wire::{Body, Bus, NotedIncarnation};
 
 pub use bounds::Bounds;
-use captures::{CaptureAnswer, CaptureEnd, CaptureGate, CaptureStart, Captures, SendingProcess};
+use captures::{CaptureGate, Captures, SendingProcess};
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
 use declared::DeclaredUrgencies;
@@ -92,8 +93,7 @@ pub struct Core {
     /// Sealed messages for the history; `None` when none is kept. The driver takes them on each
     /// turn.
     records: Option<VecDeque<Record>>,
-    /// `None` unless captures are enabled.
-    captures: Option<Captures>,
+    captures: Captures,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,
     /// Those that aggregators have.
@@ -135,13 +135,14 @@ impl Core {
             intake: Intake::new(now, bounds.series_max, bounds.rules, incarnation.0),
             outbox: Outbox::new(incarnation, bounds.outbox),
             spool: Spool::default(),
+            // Until they are enabled no request is received.
+            captures: Captures::new(identity.clone(), Err(CaptureRefusal::NoKey)),
             sealer: Sealer::new(identity, incarnation),
             ledger: Ledger::default(),
             clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             records: None,
-            captures: None,
             hardware: OpenReadings::default(),
             sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
@@ -238,10 +239,8 @@ impl Core {
 
     /// Records what a read of a datagram socket brought, or counts what it did not.
     pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
-        if let SocketEvent::Datagram { bytes, sender: Some(sender) } = event
-            && let Some(captures) = &mut self.captures
-        {
-            captures.on_sender(sender, |series| self.intake.has_line(bytes, series));
+        if let SocketEvent::Datagram { bytes, sender: Some(sender) } = event {
+            self.captures.on_sender(sender, |series| self.intake.has_line(bytes, series));
         }
         self.intake.on_socket_event(now.wall, event);
     }
@@ -354,9 +353,7 @@ impl Core {
 
     /// From here on only confirmations and orders with this key count.
     pub fn set_confirm_key(&mut self, key: ConfirmKey) {
-        if let Some(captures) = &mut self.captures {
-            captures.set_key(key.clone());
-        }
+        self.captures.set_key(key.clone());
         self.confirmers.key = Some(key);
     }
 
@@ -540,7 +537,7 @@ impl Core {
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
         let spool = self.spool.next_deadline(self.brought());
-        let capture = self.captures.as_ref().and_then(Captures::next_deadline);
+        let capture = self.captures.next_deadline();
         let deadlines = [emptied, self.outbox.next_deadline(), spool, capture];
         deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
@@ -588,35 +585,17 @@ impl Core {
     }
 
     /// Carries out captures from now on, as far as the gate lets them.
-    pub fn enable_captures(&mut self, identity: &Identity, gate: CaptureGate) {
-        self.captures = Some(Captures::new(identity, gate));
+    pub fn enable_captures(&mut self, identity: Identity, gate: CaptureGate) {
+        self.captures = Captures::new(identity, gate);
     }
 
-    pub fn on_capture_request(&mut self, now: Now, payload: &[u8]) -> Option<CaptureAnswer> {
-        self.captures.as_mut()?.on_request(now, payload)
+    pub fn captures(&mut self) -> &mut Captures {
+        &mut self.captures
     }
 
     /// The kernel states that this process has sent a frame.
     pub fn on_frame_sender(&mut self, frame: &Frame, sender: SendingProcess) {
-        if let Some(captures) = &mut self.captures {
-            captures.on_sender(sender, |series| self.intake.has_frame(frame, series));
-        }
-    }
-
-    /// Whether datagrams must carry their senders.
-    pub fn is_searching_sender(&self) -> bool {
-        self.captures.as_ref().is_some_and(Captures::is_searching)
-    }
-
-    /// The capture to start now.
-    pub fn next_capture(&mut self, now: Now) -> Option<CaptureStart> {
-        self.captures.as_mut()?.on_deadline(now.mono)
-    }
-
-    pub fn on_captured(&mut self, now: Now, end: CaptureEnd) {
-        if let Some(captures) = &mut self.captures {
-            captures.on_captured(now.mono, end);
-        }
+        self.captures.on_sender(sender, |series| self.intake.has_frame(frame, series));
     }
 
     pub fn on_handover_failed(&mut self, now: Now, ticket: Ticket) {
@@ -850,7 +829,7 @@ impl Core {
             denials: self.denials,
             dead_letters: self.outbox.dead_letters(),
             spool: self.spool.stats(),
-            captures: self.captures.as_ref().map(Captures::stats),
+            captures: self.captures.stats(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
             limits: self.intake.limits(),

@@ -52,8 +52,8 @@ pub struct Status {
     pub dead_letters: DeadLetterStats,
     /// The spool; all zero without one.
     pub spool: SpoolStats,
-    /// `None` unless captures are enabled.
-    pub captures: Option<CaptureStats>,
+    /// Ordered captures.
+    pub captures: CaptureStats,
     /// Messages sent and not yet acknowledged.
     pub in_flight: usize,
     /// Series in the open interval.

@@ -92,7 +92,7 @@ fn message_nonce() -> Result<MessageNonce, StartError> {
 fn capture_gate(key: Option<&ConfirmKeyFile>, is_identified: bool) -> CaptureGate {
     let closed = |refusal, fix| {
         tracing::warn!("captures.enabled: all orders are refused: {fix}");
-        CaptureGate::Closed(refusal)
+        Err(refusal)
     };
     match key {
         None => closed(CaptureRefusal::NoKey, "set confirm.key_file"),
@@ -100,7 +100,7 @@ fn capture_gate(key: Option<&ConfirmKeyFile>, is_identified: bool) -> CaptureGat
             CaptureRefusal::NoCredentials,
             "give the node credentials for the broker: plimsoll nats-config",
         ),
-        Some(file) => CaptureGate::Signed(file.key().clone()),
+        Some(file) => Ok(file.key().clone()),
     }
 }
 
@@ -137,7 +137,8 @@ impl Driver {
         let confirm_key = config.confirm.key().map_err(invalid)?;
         confirm_key.iter().for_each(|file| core.set_confirm_key(file.key().clone()));
         if config.captures.enabled {
-            core.enable_captures(&identity, capture_gate(confirm_key.as_ref(), is_identified));
+            let gate = capture_gate(confirm_key.as_ref(), is_identified);
+            core.enable_captures(identity.clone(), gate);
         }
         let history = History::open(&config.history, &identity, clock)
             .map_err(|error| StartError::configuration(&error))?;
@@ -187,7 +188,9 @@ impl Driver {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
             }
             answer = self.history.answer() => self.broker.respond(&answer.asker, answer.payload),
-            end = self.profiler.next() => self.core.on_captured(self.clock.now(), end),
+            end = self.profiler.next() => {
+                self.core.captures().on_captured(self.clock.now().mono, end);
+            }
             Some(query) = self.pages.next() => {
                 // The client may have closed its connection.
                 let _sent = query.send(self.stats());
@@ -213,7 +216,7 @@ impl Driver {
         self.broker.restart_if_due(now.mono);
         self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
-        while let Some(start) = self.core.next_capture(now) {
+        while let Some(start) = self.core.captures().on_deadline(now.mono) {
             self.profiler.start(start);
         }
         self.cost.end(Stage::Decide);
@@ -275,7 +278,7 @@ impl Driver {
             }
             LinkEvent::CaptureRequest(payload) => {
                 self.refresh_key(now);
-                if let Some(answer) = self.core.on_capture_request(now, &payload) {
+                if let Some(answer) = self.core.captures().on_request(now, &payload) {
                     self.broker.respond(&answer.asker, answer.response.encode().into());
                 }
             }

@@ -18,56 +18,40 @@ impl StragglerEvidence {
     /// 00:41:58; it computes longer, in augment (data.py:41); 7.9 peer-hours an hour`
     #[must_use]
     pub fn sentence(&self, node: &str, state: AlertState, function: Option<&str>) -> String {
-        sentence(self, node, state, function)
+        let is_slow = matches!(state, AlertState::Pending | AlertState::Firing);
+        let Self { by, peer, operation, .. } = self;
+
+        let (verb, others) = match (self.method, is_slow) {
+            (StragglerMethod::WaitsLeast, true) => ("holds up", by.clone()),
+            (StragglerMethod::WaitsLeast, false) => ("held up", by.clone()),
+            (StragglerMethod::Slowest, true) => ("is slower than", format!("other {by}")),
+            (StragglerMethod::Slowest, false) => ("was slower than", format!("other {by}")),
+        };
+        let others = counted(self.peers.saturating_sub(1), &others);
+
+        // All three in the unit of the excess.
+        let (unit, in_unit) = match self.excess_seconds.abs() {
+            size if size >= 0.9995 => ("s", 1.0),
+            size if size >= 0.9995e-3 => ("ms", 1e3),
+            _ => ("µs", 1e6),
+        };
+        let [excess, lower, upper] = [self.excess_seconds, self.lower_seconds, self.upper_seconds]
+            .map(|seconds| number(seconds * in_unit));
+
+        let more = match self.others_of_node {
+            0 => String::new(),
+            more => format!("; {} more of its node too", counted(more, by)),
+        };
+        let function = function.map(|name| format!(", in {name}")).unwrap_or_default();
+
+        format!(
+            "{by} {peer} on {node} {verb} {others}: +{excess} {unit} a step ({lower} to {upper}) \
+             in {operation} since {}; {}{function}; {} peer-hours an hour{more}",
+            time_of_day(self.slow_since_seconds),
+            cause(self, is_slow),
+            number(self.peer_hours_per_hour)
+        )
     }
-}
-
-fn sentence(
-    of: &StragglerEvidence,
-    node: &str,
-    state: AlertState,
-    function: Option<&str>,
-) -> String {
-    let is_slow = matches!(state, AlertState::Pending | AlertState::Firing);
-    let others = of.peers.saturating_sub(1);
-
-    let effect = match (of.method, is_slow) {
-        (StragglerMethod::WaitsLeast, true) => format!("holds up {}", counted(others, &of.by)),
-        (StragglerMethod::WaitsLeast, false) => format!("held up {}", counted(others, &of.by)),
-        (StragglerMethod::Slowest, true) => {
-            format!("is slower than {}", counted(others, &format!("other {}", of.by)))
-        }
-        (StragglerMethod::Slowest, false) => {
-            format!("was slower than {}", counted(others, &format!("other {}", of.by)))
-        }
-    };
-
-    // All three in the unit of the excess.
-    let (unit, in_unit) = match of.excess_seconds.abs() {
-        size if size >= 0.9995 => ("s", 1.0),
-        size if size >= 0.9995e-3 => ("ms", 1e3),
-        _ => ("µs", 1e6),
-    };
-    let [excess, lower, upper] =
-        [of.excess_seconds, of.lower_seconds, of.upper_seconds].map(|of| number(of * in_unit));
-
-    let more = match of.others_of_node {
-        0 => String::new(),
-        more => format!("; {} more of its node too", counted(more, &of.by)),
-    };
-
-    let function = function.map(|name| format!(", in {name}")).unwrap_or_default();
-
-    format!(
-        "{} {} on {node} {effect}: +{excess} {unit} a step ({lower} to {upper}) in {} since {}; \
-         {}{function}; {} peer-hours an hour{more}",
-        of.by,
-        of.peer,
-        of.operation,
-        time_of_day(of.slow_since_seconds),
-        cause(of, is_slow),
-        number(of.peer_hours_per_hour)
-    )
 }
 
 /// What takes longer, or why that is not known.

@@ -73,52 +73,36 @@ impl Draft<StragglerKeys> {
     /// Refuses what no cohort could be judged by.
     fn check(&self, straggler: &Straggler) -> Result<(), RuleError> {
         let Straggler { method, by, cohort, work, wait, .. } = straggler;
-        let keys = &self.keys;
-
-        if by == CLASS_LABEL {
-            let problem = "phases of one peer differ by it; write a label such as \"rank\"";
-            return Err(self.against("by", [keys.by.as_ref().map(position)], problem));
-        }
         let differs = |label: &&String| *label == by || *label == CLASS_LABEL;
-        if let Some(label) = cohort.iter().find(differs) {
-            let problem = format!("{label:?} differs within a cohort; remove it");
-            return Err(self.against("cohort", [keys.cohort.as_ref().map(position)], problem));
-        }
-
-        let given_work = keys.work.as_ref().map(position);
-        let given_wait = keys.wait.as_ref().map(position);
-        if work.is_empty() {
-            let problem = "names no class; write for example [\"compute\"]";
-            return Err(self.against("work", [given_work], problem));
-        }
-        if wait.is_empty() && *method == StragglerMethod::WaitsLeast {
-            let problem = "names no class, and waits_least needs one; write [\"sync\"]";
-            return Err(self.against("wait", [given_wait], problem));
-        }
-        if let Some(class) = wait.iter().find(|class| work.contains(class)) {
-            let problem = format!("{class:?} is a class of work as well; remove one of them");
-            return Err(self.against("wait", [given_wait, given_work], problem));
-        }
         let classes = work.len() + wait.len();
-        if classes > CLASSES_MAX {
-            let problem = format!("{classes} classes with those of wait, more than {CLASSES_MAX}");
-            return Err(self.against("work", [given_work, given_wait], problem));
-        }
-        Ok(())
+
+        let (key, problem) = if by == CLASS_LABEL {
+            ("by", "phases of one peer differ by it; write a label such as \"rank\"".to_owned())
+        } else if let Some(label) = cohort.iter().find(differs) {
+            ("cohort", format!("{label:?} differs within a cohort; remove it"))
+        } else if work.is_empty() {
+            ("work", "names no class; write for example [\"compute\"]".to_owned())
+        } else if wait.is_empty() && *method == StragglerMethod::WaitsLeast {
+            ("wait", "names no class, and waits_least needs one; write [\"sync\"]".to_owned())
+        } else if let Some(class) = wait.iter().find(|class| work.contains(class)) {
+            ("wait", format!("{class:?} is a class of work as well; remove one of them"))
+        } else if classes > CLASSES_MAX {
+            ("work", format!("{classes} classes with those of wait, more than {CLASSES_MAX}"))
+        } else {
+            return Ok(());
+        };
+        Err(self.fault_at(self.position(key), Some(key), problem))
     }
 
-    /// An error about a key, at the first of these positions that a file has.
-    fn against<const N: usize>(
-        &self,
-        key: &str,
-        given: [Option<&TextPosition>; N],
-        problem: impl Into<String>,
-    ) -> RuleError {
-        let given = given.into_iter().flatten().next();
-        self.fault_at(given.unwrap_or(&self.name.position), Some(key), problem)
+    /// Where a file has the key; without it that of the rule.
+    fn position(&self, key: &str) -> &TextPosition {
+        let StragglerKeys { by, cohort, work, wait, .. } = &self.keys;
+        let given = match key {
+            "by" => by.as_ref().map(|by| &by.position),
+            "cohort" => cohort.as_ref().map(|cohort| &cohort.position),
+            "work" => work.as_ref().or(wait.as_ref()).map(|classes| &classes.position),
+            _ => wait.as_ref().or(work.as_ref()).map(|classes| &classes.position),
+        };
+        given.unwrap_or(&self.name.position)
     }
-}
-
-fn position<T>(given: &LocatedValue<T>) -> &TextPosition {
-    &given.position
 }

@@ -6,9 +6,7 @@ use plimsoll_runtime::client::Api;
 use plimsoll_runtime::http::WARNING;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
-use plimsoll_schemas::subject::{
-    Lane, PREFIX, ask_subject, capture_subject, confirm_subject, dead_subject,
-};
+use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
 use plimsoll_schemas::summary::{NodeStatus, Summary};
 
 use super::settings::{Identity, Local};
@@ -136,17 +134,11 @@ async fn broker(identity: &Identity) -> BrokerFacts {
 }
 
 /// The subjects that the program needs, as the README lists them.
-fn plan(Identity { bus, node, has_history, has_captures, .. }: &Identity) -> ProbePlan {
+fn plan(Identity { bus, node, requests, .. }: &Identity) -> ProbePlan {
     let mesh = &bus.mesh;
     if let Some(node) = node {
         let lane = |lane: Lane| format!("{PREFIX}.{mesh}.{}.{node}.latency", lane.as_str());
-        let mut subscribe = vec![confirm_subject(mesh, node)];
-        if *has_history {
-            subscribe.push(ask_subject(mesh, node));
-        }
-        if *has_captures {
-            subscribe.push(capture_subject(mesh, node));
-        }
+        let subscribe = [confirm_subject(mesh, node)].into_iter().chain(requests.clone()).collect();
         // One kind of message for each lane is enough: the permission has a wildcard in its place.
         let publish = Lane::ALL.map(lane).into_iter().chain([dead_subject(mesh, node)]).collect();
         return ProbePlan { subscribe, publish, has_streams: false };

@@ -9,6 +9,7 @@ use plimsoll_node::config::Config as NodeConfig;
 use plimsoll_runtime::settings::{BusSettings, SettingsArgs};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::permissions::BrokerUser;
+use plimsoll_schemas::subject::{ask_subject, capture_subject};
 use serde::de::DeserializeOwned;
 
 use super::finding::{DoctorReport, Finding};
@@ -53,10 +54,8 @@ pub(super) struct Identity {
     pub(super) program: &'static str,
     pub(super) bus: BusConfig,
     pub(super) node: Option<NodeName>,
-    /// Whether the node keeps a history, from which aggregators ask.
-    pub(super) has_history: bool,
-    /// Whether the node carries out captures, which aggregators order.
-    pub(super) has_captures: bool,
+    /// Subjects of the requests that the node receives: of its history, and of captures.
+    pub(super) requests: Vec<String>,
 }
 
 /// Reads both. What cannot be read is a finding.
@@ -155,21 +154,16 @@ impl Local {
         if let Ok(node) = &self.node {
             identities.push(node.node_name().and_then(|name| {
                 let bus = bus(&node.bus, &node.mesh, BrokerUser::Node(&name))?;
-                let has_history = node.history.path.is_some();
-                let has_captures = node.captures.enabled;
-                Ok(Identity { program: "node", bus, node: Some(name), has_history, has_captures })
+                let history = node.history.path.is_some().then(|| ask_subject(&node.mesh, &name));
+                let captures = node.captures.enabled.then(|| capture_subject(&node.mesh, &name));
+                let requests = history.into_iter().chain(captures).collect();
+                Ok(Identity { program: "node", bus, node: Some(name), requests })
             }));
         }
 
         let aggregator = |settings: &BusSettings, mesh: &MeshName| {
             let bus = bus(settings, mesh, BrokerUser::Aggregator)?;
-            Ok(Identity {
-                program: "aggregator",
-                bus,
-                node: None,
-                has_history: false,
-                has_captures: false,
-            })
+            Ok(Identity { program: "aggregator", bus, node: None, requests: Vec::new() })
         };
 
         match &self.aggregator {

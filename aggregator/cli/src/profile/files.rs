@@ -1,16 +1,15 @@
-//! Files of profiles: which form a name asks for, and how each is written and read.
+//! The file that a profile is written to, in the form that its name asks for.
 
-use std::fs::{File, Permissions};
-use std::io::{Read, Write};
+use std::fs::Permissions;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_profile::limits::ENCODED_BYTES_MAX;
-use plimsoll_profile::{Profile, ThreadState, flame, folded, pprof, svg};
+use plimsoll_profile::{Profile, ThreadState, flame, pprof, svg};
 use tempfile::NamedTempFile;
 
-/// A file to be written, in the form that its name asks for. It appears once it is whole.
+/// A file to be written. It appears once it is whole.
 pub(super) struct OutputFile {
     path: PathBuf,
     form: Form,
@@ -21,26 +20,14 @@ pub(super) struct OutputFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Svg,
-    Json,
-    Folded,
     Pprof,
 }
 
 impl Form {
-    fn of(path: &Path) -> Result<Self> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let endings = [
-            (".svg", Self::Svg),
-            (".json", Self::Json),
-            (".folded", Self::Folded),
-            (".pb.gz", Self::Pprof),
-            (".pprof", Self::Pprof),
-        ];
-        let known = endings.into_iter().find(|(ending, _)| name.ends_with(ending));
-        let (_, form) = known.with_context(|| {
-            format!("--output {}: end it with .svg, .json, .folded or .pb.gz", path.display())
-        })?;
-        Ok(form)
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_lowercase();
+        let endings = [(".svg", Self::Svg), (".pb.gz", Self::Pprof), (".pprof", Self::Pprof)];
+        endings.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| form)
     }
 }
 
@@ -50,8 +37,8 @@ impl OutputFile {
     /// # Errors
     /// When its name has no known ending, or no file can be created there.
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let form = Form::of(path)?;
         let context = || format!("--output {}", path.display());
+        let form = Form::of(path).context("end it with .svg or .pb.gz").with_context(context)?;
         if path.is_dir() {
             bail!("{}: it is a directory", context());
         }
@@ -65,83 +52,47 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), form, file })
     }
 
-    /// Writes a profile; but for pprof, its threads in one state.
+    /// Writes a profile: as pprof all of it, as a flame graph its threads in one state.
     ///
     /// # Errors
     /// When it is too large, or cannot be written.
-    pub(super) fn write_profile(
-        self,
+    pub(super) fn write(
+        mut self,
         title: &str,
         profile: &Profile,
         state: Option<ThreadState>,
     ) -> Result<()> {
-        match self.form {
-            Form::Pprof => self.write(&pprof::encode(profile)?),
-            Form::Folded => self.write(folded::write(profile, state).as_bytes()),
-            Form::Svg | Form::Json => self.write_graph(title, &flame::of_profile(profile, state)),
-        }
-    }
-
-    /// Writes a flame graph.
-    ///
-    /// # Errors
-    /// When the file's form is that of a profile, or it cannot be written.
-    pub(super) fn write_graph(self, title: &str, graph: &flame::FlameGraph) -> Result<()> {
-        match self.form {
-            Form::Svg => self.write(svg::render(title, graph).as_bytes()),
-            Form::Json => self.write(&serde_json::to_vec(graph)?),
-            Form::Folded | Form::Pprof => {
-                let path = self.path.display();
-                bail!("--output {path}: a difference is a flame graph; end it with .svg or .json")
-            }
-        }
-    }
-
-    fn write(mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.file.write_all(bytes);
+        let bytes = match self.form {
+            Form::Pprof => pprof::encode(profile)?,
+            Form::Svg => svg::render(title, &flame::of_profile(profile, state)).into_bytes(),
+        };
+        let written = self.file.write_all(&bytes);
         let written = written.and_then(|()| Ok(self.file.persist(&self.path)?));
         written.map(drop).with_context(|| format!("--output {}", self.path.display()))
     }
 }
 
-/// Reads a pprof file.
-///
-/// # Errors
-/// When it cannot be read, is too large, or is none.
-pub(super) fn read(path: &Path) -> Result<Profile> {
-    let read = || -> Result<Profile> {
-        let mut bytes = Vec::new();
-        // A byte more than is accepted shows that there are more.
-        let limit = ENCODED_BYTES_MAX as u64 + 1;
-        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-        Ok(pprof::decode(&bytes)?)
-    };
-    read().with_context(|| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_profile::ValueType;
+
     use super::*;
 
     #[test]
     fn the_ending_of_a_name_chooses_the_form() {
         for (name, form) in [
             ("flame.svg", Some(Form::Svg)),
-            ("dir.json/A.SVG", Some(Form::Svg)),
-            ("flame.json", Some(Form::Json)),
-            ("stacks.folded", Some(Form::Folded)),
+            ("dir.pprof/A.SVG", Some(Form::Svg)),
             ("cpu.pb.gz", Some(Form::Pprof)),
             ("cpu.pprof", Some(Form::Pprof)),
             ("cpu.gz", None),
             ("svg", None),
             ("..", None),
         ] {
-            let read = Form::of(Path::new(name));
-            assert_eq!(read.as_ref().ok(), form.as_ref(), "{name}");
-            if let Err(error) = read {
-                assert!(error.to_string().contains("end it with .svg, .json, .folded or .pb.gz"));
-            }
+            assert_eq!(Form::of(Path::new(name)), form, "{name}");
         }
+        let error = format!("{:#}", OutputFile::create(Path::new("a.txt")).err().unwrap());
+        assert_eq!(error, "--output a.txt: end it with .svg or .pb.gz");
     }
 
     #[test]
@@ -156,8 +107,8 @@ mod tests {
         std::fs::write(&path, "before").unwrap();
         let output = OutputFile::create(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
-        output.write(b"whole").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+        output.write("t", &Profile::new(ValueType::wall(), 1), None).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with("<svg"));
         assert_eq!(names(), 1);
 
         let missing = folder.path().join("none").join("flame.svg");

@@ -41,15 +41,12 @@ pub(super) fn evidence(of: &Evidence) -> String {
             percent(of.remaining)
         ),
         Evidence::Gap(of) => format!("{} missing", counted(of.gap_samples, "sample")),
-        Evidence::Straggler(of) => format!(
-            "{} {} of {} is {} slower than the median, {} to {}",
-            of.by,
-            of.peer,
-            counted(of.peers, &of.by),
-            percent(of.excess_ratio),
-            percent(of.lower_ratio),
-            percent(of.upper_ratio)
-        ),
+        Evidence::Straggler(of) => {
+            let [excess, lower, upper] =
+                [of.excess_ratio, of.lower_ratio, of.upper_ratio].map(percent);
+            let peer = format!("{} {} of {}", of.by, of.peer, counted(of.peers, &of.by));
+            format!("{peer} is {excess} slower than the median, {lower} to {upper}")
+        }
         Evidence::Value(of) => {
             let labels = of.labels.iter().map(|(name, value)| format!(" {name}={value}"));
             let labels: String = labels.collect();

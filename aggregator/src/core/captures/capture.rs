@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
-use plimsoll_schemas::summary::{ProfileFacts, ProfileRow, ProfileState};
+use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureId, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
@@ -17,7 +17,7 @@ use plimsoll_schemas::wire::capture::{
 };
 
 use super::effect::{CaptureEffect, RequestError};
-use super::ledger::{CaptureEnd, CaptureOutcome};
+use super::ledger::CaptureEnd;
 use crate::limits::captures::{
     ALERTS_APART, BREACH_PAUSE, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER,
 };
@@ -47,8 +47,8 @@ pub(super) struct Capture {
 #[derive(Clone, Debug)]
 enum Progress {
     Polling,
-    Fetching { outcome: CaptureOutcome, bytes: Vec<u8> },
-    Storing { outcome: CaptureOutcome, bytes: Vec<u8> },
+    Fetching { outcome: ProfileState, bytes: Vec<u8> },
+    Storing { outcome: ProfileState, bytes: Vec<u8> },
     Ended(CaptureEnd),
 }
 
@@ -116,7 +116,7 @@ impl Capture {
     /// Whether a profile of it is stored.
     pub(super) fn has_profile(&self) -> bool {
         let end = self.end().map(|end| end.outcome);
-        matches!(end, Some(CaptureOutcome::Kept | CaptureOutcome::Torn))
+        matches!(end, Some(ProfileState::Kept | ProfileState::Torn))
     }
 
     pub(super) fn next_at(&self) -> Option<Mono> {
@@ -136,7 +136,7 @@ impl Capture {
             Progress::Polling => CaptureStep::Order(self.order.clone()),
             Progress::Fetching { bytes, .. } => CaptureStep::Chunk(chunk_number(bytes)),
             Progress::Storing { outcome, bytes } => {
-                let (state, bytes) = (outcome.state(), std::mem::take(bytes));
+                let (state, bytes) = (*outcome, std::mem::take(bytes));
                 self.is_busy = true;
                 let row = ProfileRow { state, has_profile: true, ..self.row() };
                 return Some(CaptureEffect::Store { id: self.id, row: Box::new(row), bytes });
@@ -196,11 +196,11 @@ impl Capture {
                 return Progress::Polling;
             }
             CaptureState::Failed(of) => return Progress::Ended(CaptureEnd::failed(of.as_str())),
-            CaptureState::Refused(of) => return refused(CaptureOutcome::Refused, of.as_str()),
-            CaptureState::Expired => return refused(CaptureOutcome::Expired, ""),
+            CaptureState::Refused(of) => return refused(ProfileState::Refused, of.as_str()),
+            CaptureState::Expired => return refused(ProfileState::Expired, ""),
             CaptureState::Unknown => return Progress::Ended(CaptureEnd::failed("unknown")),
-            CaptureState::Kept => CaptureOutcome::Kept,
-            CaptureState::Torn => CaptureOutcome::Torn,
+            CaptureState::Kept => ProfileState::Kept,
+            CaptureState::Torn => ProfileState::Torn,
         };
         if response.bytes == 0 {
             return Progress::Ended(CaptureEnd::failed("empty"));
@@ -213,7 +213,7 @@ impl Capture {
     fn fetched(
         &mut self,
         now: Now,
-        outcome: CaptureOutcome,
+        outcome: ProfileState,
         mut bytes: Vec<u8>,
         response: &CaptureResponse,
     ) -> Progress {
@@ -251,8 +251,13 @@ impl Capture {
     pub(super) fn row(&self) -> ProfileRow {
         let CaptureOrder { process, seconds: length, hz, start_at, rule, .. } = &self.order;
         let end = self.end();
-        let CaptureFacts { rung, pid, command, python, samples, torn, lost, fix, .. } =
-            self.facts.clone();
+        let mut facts = self.facts.clone();
+        if facts.pid == 0 {
+            facts.pid = process.pid.unwrap_or_default();
+        }
+        if self.is_unanswered() {
+            UNANSWERED.clone_into(&mut facts.fix);
+        }
         ProfileRow {
             id: self.id.to_string(),
             node: self.node.clone(),
@@ -263,18 +268,9 @@ impl Capture {
             start_seconds: seconds(start_at.0),
             rule: rule.clone(),
             peer: self.peer.map(|peer| peer.to_string()),
-            state: end.map_or(ProfileState::Running, |end| end.outcome.state()),
+            state: end.map_or(ProfileState::Running, |end| end.outcome),
             reason: end.map(|end| end.reason.to_owned()).filter(|reason| !reason.is_empty()),
-            facts: ProfileFacts {
-                pid: if pid == 0 { process.pid.unwrap_or_default() } else { pid },
-                rung,
-                command,
-                python,
-                samples,
-                torn,
-                lost,
-                advice: if self.is_unanswered() { UNANSWERED.to_owned() } else { fix },
-            },
+            facts,
             bytes: self.size,
             has_profile: self.has_profile(),
         }

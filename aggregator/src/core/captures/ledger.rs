@@ -2,29 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::labelled;
 use plimsoll_schemas::summary::ProfileState;
-
-labelled! {
-    /// How a capture ended.
-    pub enum CaptureOutcome {
-        /// The profile is stored, whole.
-        Kept = "kept",
-        /// A profile of a part of the time is stored.
-        Torn = "torn",
-        /// There is no profile.
-        Failed = "failed",
-        /// The node refused.
-        Refused = "refused",
-        /// The node received the order too late.
-        Expired = "expired",
-    }
-}
 
 /// How a capture ended, and why, in one word; empty if a profile is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CaptureEnd {
-    pub outcome: CaptureOutcome,
+    pub outcome: ProfileState,
     pub reason: &'static str,
 }
 
@@ -37,19 +20,7 @@ pub struct CaptureLedger {
 
 impl CaptureEnd {
     pub const fn failed(reason: &'static str) -> Self {
-        Self { outcome: CaptureOutcome::Failed, reason }
-    }
-}
-
-impl CaptureOutcome {
-    pub const fn state(self) -> ProfileState {
-        match self {
-            Self::Kept => ProfileState::Kept,
-            Self::Torn => ProfileState::Torn,
-            Self::Failed => ProfileState::Failed,
-            Self::Refused => ProfileState::Refused,
-            Self::Expired => ProfileState::Expired,
-        }
+        Self { outcome: ProfileState::Failed, reason }
     }
 }
 

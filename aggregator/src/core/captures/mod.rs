@@ -35,7 +35,7 @@ pub use self::breach::CapturePair;
 use self::breach::{AwaitedPair, Breaches};
 use self::capture::Capture;
 pub use self::effect::{CaptureEffect, CaptureTarget, ComparedPair, RequestError};
-pub use self::ledger::{CaptureEnd, CaptureLedger, CaptureOutcome};
+pub use self::ledger::{CaptureEnd, CaptureLedger};
 use crate::limits::captures::{
     ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_AHEAD,
     START_WITHIN,

@@ -150,7 +150,7 @@ fn assert_given_up_at(mut captures: Captures, given_up: f64) {
         captures.on_response(at(now), id, Err(RequestError::NoResponse));
     }
     assert_eq!(one(&captures).reason.as_deref(), Some("no_response"));
-    let names_the_setting = one(&captures).facts.advice.contains("captures.enabled");
+    let names_the_setting = one(&captures).facts.fix.contains("captures.enabled");
     assert_eq!(names_the_setting, given_up == 11.0);
     assert!((given_up..given_up + 7.0).contains(&now), "{now}");
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ValueType, pprof};
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
-use plimsoll_schemas::summary::{ProfileFacts, ProfileRow, ProfileState};
+use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::CaptureId;
+use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureId};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow
         peer: None,
         state: ProfileState::Kept,
         reason: None,
-        facts: ProfileFacts::default(),
+        facts: CaptureFacts::default(),
         bytes: bytes.len() as u64,
         has_profile: true,
     }
@@ -189,7 +189,7 @@ fn two_profiles_of_one_process_are_no_evidence() {
     let store = open(&dir, NOW);
     let store_of = |n: u8, pid: u32, samples: u64| {
         let bytes = pprof_of(&[("load", samples)]);
-        let facts = ProfileFacts { pid, ..ProfileFacts::default() };
+        let facts = CaptureFacts { pid, ..CaptureFacts::default() };
         let row = ProfileRow { facts, ..row(id(n), 999_999.0, &bytes) };
         store.write(NOW, id(n), row, &bytes).unwrap();
     };

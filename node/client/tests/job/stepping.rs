@@ -21,13 +21,11 @@ pub(crate) fn steps() {
         step.phase(input).stop();
         let mut reducing = step.phase(reduce);
         reducing.phase(input).stop();
-        reducing.fail();
     }
 
     let mut failed = steps.start();
     failed.fail();
     failed.stop();
-    steps.start().cancel();
     let panicked = catch_unwind(|| {
         let mut step = steps.start();
         let _input = step.phase(input);
@@ -79,13 +77,7 @@ fn phases_of_a_rank_add_up_to_their_steps() {
     assert_eq!(all.sum::<u128>(), 2 * whole.sum_ns());
 
     let counters: Vec<_> = seen.counters.iter().map(|(name, n)| (name.as_str(), *n)).collect();
-    assert_eq!(
-        counters,
-        [
-            ("train_step.all_reduce.errors{class=sync,rank=3,world_size=8,zone=a}", 3.0),
-            ("train_step.errors{rank=3,world_size=8,zone=a}", 1.0),
-        ]
-    );
+    assert_eq!(counters, [("train_step.errors{rank=3,world_size=8,zone=a}", 1.0)]);
     let [warning] = &place.warnings()[..] else { panic!("{:?}", place.warnings()) };
     assert!(warning.starts_with("plimsoll: LOCAL_RANK is \"x\", which is no rank or"), "{warning}");
 }

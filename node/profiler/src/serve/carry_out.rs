@@ -89,7 +89,6 @@ fn kept(captured: &Capture, facts: CaptureFacts) -> Outcome {
         samples: counts.whole,
         torn: counts.torn,
         lost: counts.missed,
-        duration_ns: profile.duration_ns,
         ..facts
     };
 

@@ -200,7 +200,7 @@ impl Server {
                 fix = facts.fix,
                 "order carried out"
             );
-            let response = ProfilerResponse::new(state, facts, profile.len() as u64);
+            let response = ProfilerResponse { state, facts, bytes: profile.len() as u64 };
             respond(&stream, &response, &profile);
             let _closed = stream.shutdown(Shutdown::Both);
         });
@@ -247,7 +247,8 @@ fn read_order(mut stream: &UnixStream) -> io::Result<ProfilerOrder> {
 
 fn refuse(stream: &UnixStream, failure: CaptureFailure, fix: String) {
     let facts = CaptureFacts { fix, ..CaptureFacts::default() };
-    respond(stream, &ProfilerResponse::new(CaptureState::Failed(failure), facts, 0), &[]);
+    let state = CaptureState::Failed(failure);
+    respond(stream, &ProfilerResponse { state, facts, bytes: 0 }, &[]);
 }
 
 /// A peer that is gone, or does not read, gets no response.

@@ -30,16 +30,16 @@ impl Recent {
         pending: usize,
     ) -> Result<(), CaptureRefusal> {
         let within = |span| self.0.iter().filter(move |started| now.since(started.at) < span);
-        let is_same = |started: &&Started| rule.is_some() && started.rule.as_ref() == rule;
-        if within(CAPTURE_RULE_PAUSE).any(|started| is_same(&started)) {
+        let mut soon = within(CAPTURE_RULE_PAUSE);
+        if rule.is_some() && soon.any(|started| started.rule.as_ref() == rule) {
             return Err(CaptureRefusal::TooSoon);
         }
         // An alert that repeats leaves the operator a capture.
         let alike = within(CAPTURE_WINDOW).filter(|of| of.rule.is_some() == rule.is_some());
-        if alike.count() + pending >= CAPTURES_PER_WINDOW {
-            Err(CaptureRefusal::TooMany)
-        } else {
+        if alike.count() + pending < CAPTURES_PER_WINDOW {
             Ok(())
+        } else {
+            Err(CaptureRefusal::TooMany)
         }
     }
 

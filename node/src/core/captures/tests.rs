@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::ids::{Labels, MeshName, RuleName};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{BootMillis, Wall};
 use plimsoll_schemas::wire::capture::ProcessSelector;
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn identity() -> Identity {
 }
 
 fn captures() -> Captures {
-    Captures::new(&identity(), CaptureGate::Signed(key("5a")))
+    Captures::new(identity(), Ok(key("5a")))
 }
 
 fn id(of: u64) -> CaptureId {
@@ -118,20 +118,20 @@ fn an_order_waits_runs_and_is_handed_out_in_chunks() {
 
     let now = now.after(3 * SECOND);
     let started = captures.on_deadline(now.mono);
-    let expected = CaptureStart { id: id(1), pid: 7, seconds: 10, hz: 100, alive_at: None };
-    assert_eq!(started, Some(expected));
+    let ordered = ProfilerOrder { pid: 7, seconds: 10, hz: 100, full_paths: false, alive_at: None };
+    assert_eq!(started, Some(CaptureStart { id: id(1), order: ordered }));
     assert_eq!(captures.on_deadline(now.mono), None, "it starts once");
     assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Running);
 
     let bytes = CAPTURE_CHUNK_BYTES_MAX + 5;
     captures.on_captured(now.after(11 * SECOND).mono, end(1, CaptureState::Kept, bytes));
     let now = now.after(12 * SECOND);
-    let lengths = [0, 1, 2].map(|chunk| {
+    let lengths = [0, 1, 2, u32::MAX].map(|chunk| {
         let response = send(&mut captures, now, &request(id(1), CaptureStep::Chunk(chunk)));
         assert_eq!((response.state, response.bytes), (CaptureState::Kept, bytes as u64));
         response.chunk.len()
     });
-    assert_eq!(lengths, [CAPTURE_CHUNK_BYTES_MAX, 5, 0]);
+    assert_eq!(lengths, [CAPTURE_CHUNK_BYTES_MAX, 5, 0, 0]);
     let again = request(id(1), CaptureStep::Chunk(0)).encode(&mesh(), &key("5a"));
     let soon = now.after(Duration::from_millis(999));
     assert_eq!(captures.on_request(soon, &again), None, "a chunk is sent once a second");
@@ -173,7 +173,7 @@ fn what_is_not_signed_for_this_node_is_refused() {
 #[test]
 fn a_closed_gate_refuses_signed_orders_too() {
     for refusal in [CaptureRefusal::NoKey, CaptureRefusal::NoCredentials] {
-        let mut captures = Captures::new(&identity(), CaptureGate::Closed(refusal));
+        let mut captures = Captures::new(identity(), Err(refusal));
         assert_eq!(order(&mut captures, start(), 1, &by_pid(start())), refused(refusal));
         assert_balanced(&captures);
     }
@@ -235,7 +235,7 @@ fn the_sender_of_a_series_is_found_before_the_instant_or_soon_after() {
         captures.on_sender(SendingProcess { pid: 41, alive_at }, sends);
     }
     let started = captures.on_deadline(now.after(3 * SECOND).mono).unwrap();
-    assert_eq!((started.pid, started.alive_at), (41, Some(BootMillis(900))));
+    assert_eq!((started.order.pid, started.order.alive_at), (41, Some(BootMillis(900))));
     assert!(!captures.is_searching());
     captures.on_captured(now.after(9 * SECOND).mono, end(1, CaptureState::Torn, 1));
 
@@ -244,7 +244,7 @@ fn the_sender_of_a_series_is_found_before_the_instant_or_soon_after() {
     assert_eq!(captures.on_deadline(now.after(4 * SECOND).mono), None);
     captures.on_sender(sender(42), |_| true);
     let started = captures.on_deadline(now.after(5 * SECOND).mono).unwrap();
-    assert_eq!((started.pid, started.alive_at), (42, Some(BootMillis(1_000))));
+    assert_eq!((started.order.pid, started.order.alive_at), (42, Some(BootMillis(1_000))));
 }
 
 #[test]
@@ -266,8 +266,8 @@ fn both_halves_of_an_alert_start_at_one_instant() {
     }
     let at = now.after(3 * SECOND).mono;
     let mut started = [captures.on_deadline(at).unwrap(), captures.on_deadline(at).unwrap()];
-    started.sort_by_key(|of| of.pid);
-    assert_eq!(started.map(|of| (of.pid, of.id)), [(41, id(3)), (42, id(1))]);
+    started.sort_by_key(|of| of.order.pid);
+    assert_eq!(started.map(|of| (of.order.pid, of.id)), [(41, id(3)), (42, id(1))]);
 
     // The other aggregator of a pair chooses another instant.
     let again = CaptureOrder { start_at: now.wall.plus(4 * SECOND), ..half("2") };

@@ -259,7 +259,7 @@ fn searching() -> Core {
         node: NodeName::new("n").unwrap(),
         labels: Labels::new([("rack", "r7")]).unwrap(),
     };
-    core.enable_captures(&identity, CaptureGate::Signed(key.clone()));
+    core.enable_captures(identity.clone(), Ok(key.clone()));
     let process = ProcessSelector {
         pid: None,
         operation: Some(Operation::new("a").unwrap()),
@@ -281,7 +281,7 @@ fn searching() -> Core {
         step: CaptureStep::Order(order),
     };
     let request = request.encode(&identity.mesh, &key);
-    let answer = core.on_capture_request(start(), &request).unwrap();
+    let answer = core.captures().on_request(start(), &request).unwrap();
     assert_eq!(answer.response.state, CaptureState::Waiting);
     core
 }
@@ -292,13 +292,13 @@ fn sender(pid: u32) -> SendingProcess {
 
 /// The process that is captured at the instant of the order.
 fn found(core: &mut Core) -> Option<u32> {
-    core.next_capture(start().after(SECOND)).map(|start| start.pid)
+    core.captures().on_deadline(start().after(SECOND).mono).map(|start| start.order.pid)
 }
 
 #[test]
 fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
     let mut core = searching();
-    assert!(core.is_searching_sender());
+    assert!(core.captures().is_searching());
     for (pid, bytes) in [
         (41, &b"a:1|ms|#rank:4"[..]),
         (42, b"b:1|ms|#rank:3"),
@@ -311,7 +311,7 @@ fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
         core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender: None });
     }
     assert_eq!(found(&mut core), Some(45));
-    assert!(!core.is_searching_sender());
+    assert!(!core.captures().is_searching());
     assert_eq!(core.status().intake.values, 2 * (1 + 1 + 1 + 1 + 1 + 2), "all are recorded");
 }
 

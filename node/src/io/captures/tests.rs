@@ -1,11 +1,12 @@
 //! Profilers that answer, die, hang or send garbage, on real sockets.
 
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::thread;
 
 use plimsoll_schemas::time::BootMillis;
-use plimsoll_schemas::wire::capture::{CaptureId, CaptureRefusal};
+use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureRefusal, CaptureState};
 use tempfile::TempDir;
 
 use super::*;
@@ -28,9 +29,8 @@ impl Place {
     }
 
     /// Asks a profiler that answers with these bytes, and closes or keeps its connection.
-    fn ask(&self, answer: Vec<u8>, wait: Duration, closes: bool) -> io::Result<Exchanged> {
+    async fn ask(&self, answer: Vec<u8>, wait: Duration, closes: bool) -> CaptureEnd {
         let listener = UnixListener::bind(self.socket()).unwrap();
-        let stream = UnixStream::connect(self.socket()).unwrap();
         let profiler = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut order = [0; 512];
@@ -39,43 +39,46 @@ impl Place {
             let _written = stream.write_all(&answer);
             (order, (!closes).then_some(stream))
         });
-        let order = ProfilerOrder {
-            pid: 7,
-            seconds: 1,
-            hz: 100,
-            full_paths: true,
-            alive_at: Some(BootMillis(20)),
-        };
-        let exchanged = exchange(stream, &order, wait);
-        assert_eq!(profiler.join().unwrap().0, order);
-        exchanged
+        let end = ask(&self.socket(), id(), &order(), wait).await;
+        assert_eq!(profiler.join().unwrap().0, order());
+        assert_eq!(end.id, id());
+        end
     }
+}
+
+fn id() -> CaptureId {
+    CaptureId::derived(&[b"a"])
+}
+
+fn order() -> ProfilerOrder {
+    let alive_at = Some(BootMillis(20));
+    ProfilerOrder { pid: 7, seconds: 1, hz: 100, full_paths: true, alive_at }
 }
 
 fn line(state: CaptureState, bytes: u64) -> Vec<u8> {
     let facts = CaptureFacts { samples: 3, ..CaptureFacts::default() };
-    let mut line = serde_json::to_vec(&ProfilerResponse::new(state, facts, bytes)).unwrap();
+    let mut line = serde_json::to_vec(&ProfilerResponse { state, facts, bytes }).unwrap();
     line.push(b'\n');
     line
 }
 
 const LONG: Duration = Duration::from_secs(20);
 
-#[test]
-fn a_profile_comes_with_its_facts() {
+#[tokio::test]
+async fn a_profile_comes_with_its_facts() {
     let profile = vec![9; 100_000];
     let answer = [line(CaptureState::Kept, 100_000), profile.clone()].concat();
-    let exchanged = Place::new().ask(answer, LONG, true).unwrap();
-    assert_eq!((exchanged.state, exchanged.facts.samples), (CaptureState::Kept, 3));
-    assert_eq!(exchanged.profile, profile);
+    let end = Place::new().ask(answer, LONG, true).await;
+    assert_eq!((end.state, end.facts.samples), (CaptureState::Kept, 3));
+    assert_eq!(end.profile, profile);
 
     let refused = CaptureState::Refused(CaptureRefusal::ProcessNotPermitted);
-    let exchanged = Place::new().ask(line(refused, 0), LONG, true).unwrap();
-    assert_eq!((exchanged.state, exchanged.profile.len()), (refused, 0));
+    let end = Place::new().ask(line(refused, 0), LONG, true).await;
+    assert_eq!((end.state, end.profile.len()), (refused, 0));
 }
 
-#[test]
-fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
+#[tokio::test]
+async fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
     let kept = |bytes| line(CaptureState::Kept, bytes);
     let short = Duration::from_millis(50);
     for (answer, wait, closes, expected) in [
@@ -93,8 +96,8 @@ fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
         (vec![b'x'; 100_000], LONG, false, CaptureFailure::ProfilerResponse),
     ] {
         let shown = String::from_utf8_lossy(&answer[..answer.len().min(80)]).into_owned();
-        let Err(error) = Place::new().ask(answer, wait, closes) else { panic!("{shown}") };
-        assert_eq!(failure_of(&error), expected, "{shown}: {error}");
+        let end = Place::new().ask(answer, wait, closes).await;
+        assert_eq!(end.state, CaptureState::Failed(expected), "{shown}: {end:?}");
     }
 }
 
@@ -102,9 +105,8 @@ fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
 async fn without_a_profiler_the_failure_names_the_command() {
     let place = Place::new();
     let mut profiler = Profiler::new(&place.settings());
-    let id = CaptureId::derived(&[b"a"]);
-    profiler.start(CaptureStart { id, pid: 7, seconds: 1, hz: 1, alive_at: None });
+    profiler.start(CaptureStart { id: id(), order: order() });
     let end = profiler.next().await;
-    assert_eq!((end.id, end.state), (id, CaptureState::Failed(CaptureFailure::NoProfiler)));
+    assert_eq!((end.id, end.state), (id(), CaptureState::Failed(CaptureFailure::NoProfiler)));
     assert!(end.facts.fix.contains("systemctl enable --now plimsoll-profiler.socket"), "{end:?}");
 }

@@ -49,9 +49,7 @@ pub(super) fn page(stats: &AgentStats) -> String {
     add_outbox(&page, status);
     add_outcomes(&page, status);
     add_spool(&page, &status.spool);
-    if let Some(captures) = &status.captures {
-        add_captures(&page, captures);
-    }
+    add_captures(&page, &status.captures);
     if let Some(history) = &stats.history {
         add_history(&page, history);
     }

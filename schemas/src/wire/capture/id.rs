@@ -4,12 +4,13 @@ use std::fmt;
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteArray;
 use thiserror::Error;
 
 /// A capture, the same for each that orders it for the same cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct CaptureId([u8; 16]);
+#[serde(transparent)]
+pub struct CaptureId(ByteArray<16>);
 
 /// A text that is no [`CaptureId`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -29,13 +30,13 @@ impl CaptureId {
         let digest = context.finish();
         let first = digest.as_ref().first_chunk();
         // Cannot fail: a digest of SHA-256 has 32 bytes.
-        Self(*first.expect("a digest has 32 bytes"))
+        Self(ByteArray::new(*first.expect("a digest has 32 bytes")))
     }
 }
 
 impl fmt::Display for CaptureId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+        write!(f, "{:032x}", u128::from_be_bytes(*self.0))
     }
 }
 
@@ -43,25 +44,9 @@ impl std::str::FromStr for CaptureId {
     type Err = CaptureIdError;
 
     fn from_str(text: &str) -> Result<Self, CaptureIdError> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() != 32 || !text.bytes().all(is_digit) {
-            return Err(CaptureIdError);
-        }
         let id = u128::from_str_radix(text, 16).map_err(|_| CaptureIdError)?;
-        Ok(Self(id.to_be_bytes()))
-    }
-}
-
-impl TryFrom<String> for CaptureId {
-    type Error = CaptureIdError;
-
-    fn try_from(text: String) -> Result<Self, CaptureIdError> {
-        text.parse()
-    }
-}
-
-impl From<CaptureId> for String {
-    fn from(id: CaptureId) -> Self {
-        id.to_string()
+        let id = Self(ByteArray::new(id.to_be_bytes()));
+        // One id has one text.
+        if id.to_string() == text { Ok(id) } else { Err(CaptureIdError) }
     }
 }

@@ -15,6 +15,7 @@ mod request;
 mod response;
 #[cfg(test)]
 mod tests;
+mod versioned;
 
 pub use id::{CaptureId, CaptureIdError};
 pub use profiler::{ProfilerOrder, ProfilerResponse};

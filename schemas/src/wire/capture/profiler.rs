@@ -29,30 +29,12 @@ pub struct ProfilerOrder {
 /// The line before the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfilerResponse {
-    /// As [`CaptureState::labels`] has it.
-    pub state: String,
-    /// The same of its reason.
-    #[serde(default)]
-    pub reason: String,
+    /// A state that a capture ends with.
+    pub state: CaptureState,
     /// How the capture went.
     #[serde(default)]
     pub facts: CaptureFacts,
     /// Bytes of the profile behind the line.
     #[serde(default)]
     pub bytes: u64,
-}
-
-impl ProfilerResponse {
-    /// The line for a state, facts, and bytes that follow.
-    #[must_use]
-    pub fn new(state: CaptureState, facts: CaptureFacts, bytes: u64) -> Self {
-        let (state, reason) = state.labels();
-        Self { state: state.to_owned(), reason: reason.to_owned(), facts, bytes }
-    }
-
-    /// The state, if it is one that a capture ends with.
-    #[must_use]
-    pub fn outcome(&self) -> Option<CaptureState> {
-        CaptureState::from_labels(&self.state, &self.reason).filter(|state| state.is_final())
-    }
 }

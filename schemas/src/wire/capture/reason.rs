@@ -1,9 +1,12 @@
 //! What became of an order, and why; labels of metrics and texts of the wire.
 
+use serde::{Deserialize, Serialize};
+
 use crate::labelled;
 
 /// What became of an order. A node counts each order under exactly one of them, but for `Unknown`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CaptureState {
     /// Its instant is to come, or its process is searched for.
     Waiting,
@@ -25,6 +28,8 @@ pub enum CaptureState {
 
 labelled! {
     /// Why a capture that was permitted has no profile.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum CaptureFailure {
         /// The profiler's socket is not there, or accepts no connection.
         NoProfiler = "no_profiler",
@@ -51,12 +56,15 @@ labelled! {
         /// The node is leaving.
         Cancelled = "cancelled",
         /// A reason of a later version.
+        #[serde(other)]
         Other = "other",
     }
 }
 
 labelled! {
     /// Why a node does not start a capture.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum CaptureRefusal {
         /// It has no key of confirmations: it could not verify who orders.
         NoKey = "no_key",
@@ -87,6 +95,7 @@ labelled! {
         /// The owner of the process is not among the users whose processes may be read.
         ProcessNotPermitted = "process_not_permitted",
         /// A reason of a later version.
+        #[serde(other)]
         Other = "other",
     }
 }
@@ -105,24 +114,6 @@ impl CaptureState {
             Self::Expired => ("expired", ""),
             Self::Unknown => ("unknown", ""),
         }
-    }
-
-    /// The state of these labels; `None` when no state of this version has the first.
-    #[must_use]
-    pub fn from_labels(state: &str, reason: &str) -> Option<Self> {
-        let failure = CaptureFailure::ALL.into_iter().find(|of| of.as_str() == reason);
-        let refusal = CaptureRefusal::ALL.into_iter().find(|of| of.as_str() == reason);
-        Some(match state {
-            "waiting" => Self::Waiting,
-            "running" => Self::Running,
-            "kept" => Self::Kept,
-            "torn" => Self::Torn,
-            "failed" => Self::Failed(failure.unwrap_or(CaptureFailure::Other)),
-            "refused" => Self::Refused(refusal.unwrap_or(CaptureRefusal::Other)),
-            "expired" => Self::Expired,
-            "unknown" => Self::Unknown,
-            _ => return None,
-        })
     }
 
     /// Whether a profile is kept.

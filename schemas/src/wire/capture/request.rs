@@ -7,24 +7,21 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteArray;
 
 use super::id::CaptureId;
+use super::versioned::{decode, encode};
 use crate::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use crate::limits::wire::{
-    CAPTURE_CHUNK_BYTES_MAX, CAPTURE_HZ_MAX, CAPTURE_PROFILE_BYTES_MAX, CAPTURE_REQUEST_BYTES_MAX,
-    CAPTURE_SECONDS_MAX, SIGNATURE_BYTES,
+    CAPTURE_HZ_MAX, CAPTURE_REQUEST_BYTES_MAX, CAPTURE_SECONDS_MAX, SIGNATURE_BYTES,
 };
 use crate::time::Wall;
-use crate::wire::error::{SCHEMA, WireError};
-use crate::wire::history::{is_asker, named, read};
+use crate::wire::error::WireError;
+use crate::wire::history::is_asker;
 use crate::wire::signature::{ConfirmKey, Purpose};
 
 /// Time in which an order may start, from its instant on.
 const LATEST_AFTER: Duration = Duration::from_secs(600);
-/// Numbers of chunks.
-#[expect(clippy::cast_possible_truncation, reason = "16")]
-const CHUNKS: u32 = CAPTURE_PROFILE_BYTES_MAX.div_ceil(CAPTURE_CHUNK_BYTES_MAX) as u32;
 
 /// A request to one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureRequest {
     /// Chosen by the aggregator; the response repeats it.
     pub number: u64,
@@ -44,7 +41,7 @@ pub struct CaptureRequest {
 pub enum CaptureStep {
     /// Capture, or report the state if it is known already.
     Order(CaptureOrder),
-    /// A part of the profile's bytes.
+    /// A part of the profile's bytes; empty beyond its end.
     Chunk(u32),
 }
 
@@ -83,28 +80,11 @@ pub struct ProcessSelector {
     pub labels: Labels,
 }
 
-#[derive(Serialize, Deserialize)]
-struct RequestMap {
-    schema: u16,
-    number: u64,
-    asker: String,
-    node: NodeName,
-    id: CaptureId,
-    step: CaptureStep,
-    /// The last field, see [`crate::wire::signature`]; the bytes that stand here are put in
-    /// afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
-    signature: Option<ByteArray<SIGNATURE_BYTES>>,
-}
-
 impl CaptureRequest {
     /// The signed bytes of the request.
     #[must_use]
     pub fn encode(&self, mesh: &MeshName, key: &ConfirmKey) -> Vec<u8> {
-        let Self { number, asker, node, id, step } = self.clone();
-        let signature = Some(ByteArray::new([0; SIGNATURE_BYTES]));
-        let map = RequestMap { schema: SCHEMA, number, asker, node, id, step, signature };
-        let mut bytes = named(&map);
+        let mut bytes = encode(self, Some(ByteArray::new([0; SIGNATURE_BYTES])));
         key.sign(Purpose::Capture, mesh, &mut bytes);
         bytes
     }
@@ -114,18 +94,14 @@ impl CaptureRequest {
     /// # Errors
     /// On anything that is not exactly one well-formed request.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        let map: RequestMap =
-            read(bytes, CAPTURE_REQUEST_BYTES_MAX, |map: &RequestMap| map.schema)?;
-        let RequestMap { number, asker, node, id, step, .. } = map;
-        if !is_asker(&asker) {
+        let request: Self = decode(bytes, CAPTURE_REQUEST_BYTES_MAX)?;
+        if !is_asker(&request.asker) {
             return Err(WireError::Bounds { field: "asker" });
         }
-        match &step {
-            CaptureStep::Order(order) => order.check()?,
-            CaptureStep::Chunk(chunk) if *chunk < CHUNKS => {}
-            CaptureStep::Chunk(_) => return Err(WireError::Bounds { field: "chunk" }),
+        if let CaptureStep::Order(order) = &request.step {
+            order.check()?;
         }
-        Ok(Self { number, asker, node, id, step })
+        Ok(request)
     }
 }
 

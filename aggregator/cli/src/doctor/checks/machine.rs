@@ -21,22 +21,23 @@ pub(in super::super) fn check(facts: &MachineFacts, report: &mut DoctorReport) {
 
 /// What keeps the node from carrying out orders although they are enabled.
 fn captures(facts: &CaptureFacts) -> Vec<Finding> {
-    let CaptureFacts { socket, absent, has_key, is_identified } = facts;
-    let place = "captures.enabled of the node";
-    let key = (!has_key).then(|| {
-        let what = "all orders are refused: the node has no key to verify them with".to_owned();
-        Finding::error(place, what, "set confirm.key_file to the aggregators' key")
-    });
-    let credentials = (!is_identified).then(|| {
-        let what = "all orders are refused: any client of the broker could send some".to_owned();
-        Finding::error(place, what, "give the node credentials: plimsoll nats-config")
-    });
-    let socket = absent.as_ref().map(|reason| {
-        let what = format!("nothing listens on captures.socket: {reason}");
-        let fix = "systemctl enable --now plimsoll-profiler.socket";
-        Finding::error(&socket.display().to_string(), what, fix)
-    });
-    key.into_iter().chain(credentials).chain(socket).collect()
+    let refused = |why, fix| {
+        let what = format!("all orders are refused: {why}");
+        Finding::error("captures.enabled of the node", what, fix)
+    };
+    let key = "set confirm.key_file to the aggregators' key";
+    let credentials = "give the node credentials: plimsoll nats-config";
+    let findings = [
+        (!facts.has_key).then(|| refused("the node has no key to verify them with", key)),
+        (!facts.is_identified)
+            .then(|| refused("any client of the broker could send some", credentials)),
+        facts.absent.as_ref().map(|reason| {
+            let what = format!("nothing listens on captures.socket: {reason}");
+            let fix = "systemctl enable --now plimsoll-profiler.socket";
+            Finding::error(&facts.socket.display().to_string(), what, fix)
+        }),
+    ];
+    findings.into_iter().flatten().collect()
 }
 
 fn each<T>(
