@@ -3,6 +3,28 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Labels, NodeName, Operation, RuleName};
+use crate::wire::capture::{CaptureFacts, CaptureId};
+
+/// A capture to order: of the process with this number, or of the one that sends this operation
+/// with these labels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRequest {
+    /// The node.
+    pub node: NodeName,
+    /// The number of the process.
+    pub pid: Option<u32>,
+    /// What it sends.
+    pub operation: Option<Operation>,
+    /// Labels that its samples have.
+    #[serde(default)]
+    pub labels: Labels,
+    /// Its length, by default 10.
+    pub seconds: Option<u32>,
+    /// Samples a second, by default 100.
+    pub hz: Option<u32>,
+}
 
 /// Captures, newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +41,8 @@ pub struct ProfilesPage {
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Profile"))]
 pub struct ProfileRow {
     /// Its name: 32 hexadecimal digits, the same on each aggregator that ordered it.
-    pub id: String,
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    pub id: CaptureId,
     /// The node.
     pub node: NodeName,
     /// The process was selected as the one that sends this operation;
@@ -36,22 +59,21 @@ pub struct ProfileRow {
     /// The rule whose alert caused it; `None` when an operator did.
     pub rule: Option<RuleName>,
     /// The capture of a peer at the same time, which this one is compared with.
-    pub peer: Option<String>,
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
+    pub peer: Option<CaptureId>,
     /// What became of it.
     pub state: ProfileState,
     /// Why there is no profile.
     pub reason: Option<String>,
     /// How it went.
     #[serde(default)]
-    pub facts: ProfileFacts,
+    pub facts: CaptureFacts,
     /// Bytes of the profile.
     pub bytes: u64,
-    /// Whether the profile can be read.
-    pub has_profile: bool,
 }
 
 /// What became of a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileState {
@@ -69,33 +91,12 @@ pub enum ProfileState {
     Expired,
 }
 
-/// How a capture went, as the node reported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-#[serde(default)]
-pub struct ProfileFacts {
-    /// How stacks were read: `profiler` from outside, `client` by the client inside.
-    pub rung: String,
-    /// The process; before it is found the one that was ordered, or 0.
-    pub pid: u32,
-    /// The name of its program.
-    pub command: String,
-    /// The version of Python.
-    pub python: String,
-    /// Stacks in the profile.
-    pub samples: u64,
-    /// Stacks that changed while they were read.
-    pub torn: u64,
-    /// Samples that were not taken in time, or had no room.
-    pub lost: u64,
-    /// What to change for a profile, or for a better one.
-    pub advice: String,
-}
-
 impl ProfileState {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Running, Self::Kept, Self::Torn, Self::Failed, Self::Refused, Self::Expired];
+    /// Whether a profile of it is kept.
+    #[must_use]
+    pub fn has_profile(self) -> bool {
+        matches!(self, Self::Kept | Self::Torn)
+    }
 
     /// As in the page.
     #[must_use]

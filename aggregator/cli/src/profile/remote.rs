@@ -12,7 +12,8 @@ use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::{Exit, fail};
 use plimsoll_schemas::figure::{bytes, count, counted};
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::summary::{ProfileFacts, ProfileRow, ProfileState, ProfilesPage};
+use plimsoll_schemas::summary::{ProfileRow, ProfileState, ProfilesPage};
+use plimsoll_schemas::wire::capture::CaptureFacts;
 use serde_json::json;
 
 use crate::targets::{Target, Targets, page, with_parameters};
@@ -39,17 +40,14 @@ pub(super) struct RemoteOrder {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll profile list
-  plimsoll profile list --node n7 --state kept
-  plimsoll profile list --json | jq -r '.profiles[] | select(.has_profile) | .id'
+  plimsoll profile list --node n7
+  plimsoll profile list --json | jq -r '.profiles[] | select(.state == "kept") | .id'
 
 The page of the aggregator shows each as a flame graph, and the difference of two.")]
 pub(super) struct ListArgs {
     /// Only captures of this node
     #[arg(long)]
     node: Option<String>,
-    /// Only captures in this state: running, kept, torn, failed, refused or expired
-    #[arg(long)]
-    state: Option<String>,
     /// At most this many of the newest, up to 1000 [default: 100]
     #[arg(long)]
     limit: Option<String>,
@@ -72,7 +70,7 @@ pub(super) async fn capture(
     let body = order.body()?;
     let text = api.request("POST", PATH, Some(&body)).await?;
     let row: ProfileRow = serde_json::from_str(&text).context("the order's answer")?;
-    let id = row.id.clone();
+    let id = row.id;
     eprintln!(
         "plimsoll: capture {id} of node {} starts at {}",
         row.node,
@@ -82,7 +80,7 @@ pub(super) async fn capture(
     let Some(row) = ended(&api, row).await? else {
         bail!("capture {id} has not ended; `plimsoll profile list` shows its state");
     };
-    if !row.has_profile {
+    if !row.state.has_profile() {
         fail("plimsoll", Exit::Failure, &why_none(&row));
         return Ok(Err(Exit::Failure));
     }
@@ -116,21 +114,21 @@ async fn ended(api: &Api, ordered: ProfileRow) -> Result<Option<ProfileRow>> {
 fn why_none(row: &ProfileRow) -> String {
     let ProfileRow { id, node, state, reason, facts, .. } = row;
     let reason = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let fix = match facts.advice.as_str() {
+    let fix = match facts.fix.as_str() {
         "" => String::new(),
-        advice => format!("; {}", safe(advice)),
+        fix => format!("; {}", safe(fix)),
     };
     format!("capture {id} of node {node} is {}{reason}{fix}", state.as_str())
 }
 
 /// How a capture went, in one line.
 pub(super) fn facts(row: &ProfileRow) -> String {
-    let ProfileFacts { command, pid, python, samples, torn, lost, rung, advice } = &row.facts;
+    let CaptureFacts { command, pid, python, samples, torn, lost, rung, fix, .. } = &row.facts;
     let part =
         if row.state == ProfileState::Torn { ", until it could no longer be read" } else { "" };
-    let advice = if advice.is_empty() { String::new() } else { format!("; {}", safe(advice)) };
+    let fix = if fix.is_empty() { String::new() } else { format!("; {}", safe(fix)) };
     format!(
-        "{} (process {pid}, CPython {}) by the {}: {}; {} torn and {} lost{part}{advice}",
+        "{} (process {pid}, CPython {}) by the {}: {}; {} torn and {} lost{part}{fix}",
         safe(command),
         safe(python),
         safe(rung),
@@ -142,7 +140,7 @@ pub(super) fn facts(row: &ProfileRow) -> String {
 
 /// Lists the captures of each aggregator.
 pub(super) async fn list(args: &ListArgs) -> Result<Exit> {
-    let given = [("node", &args.node), ("state", &args.state), ("limit", &args.limit)];
+    let given = [("node", &args.node), ("limit", &args.limit)];
     args.at.show(&with_parameters(PATH, &given), |page| table(page, &TimeZone::system())).await
 }
 
@@ -157,7 +155,7 @@ fn table(page: &ProfilesPage, zone: &TimeZone) -> String {
 
 fn line(row: &ProfileRow, zone: &TimeZone) -> String {
     let ProfileRow { id, node, state, facts, .. } = row;
-    let size = if row.has_profile { bytes(row.bytes as f64) } else { "-".to_owned() };
+    let size = if state.has_profile() { bytes(row.bytes as f64) } else { "-".to_owned() };
     let operation = row.operation.iter().map(ToString::to_string);
     let labels = row.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let pid = (facts.pid > 0).then(|| format!("pid {}", facts.pid));
@@ -193,7 +191,7 @@ mod tests {
         serde_json::from_value(json!({
             "id": "0a".repeat(16), "node": "n7", "operation": "step", "labels": { "rank": "3" },
             "seconds": 10, "hz": 100, "start_seconds": 1_000_000, "rule": "step_slow",
-            "peer": null, "state": "kept", "reason": null, "bytes": 2048, "has_profile": true,
+            "peer": null, "state": "kept", "reason": null, "bytes": 2048,
             "facts": {
                 "rung": "profiler", "pid": 42, "command": "train\u{1b}[31m", "python": "3.12.1",
                 "samples": 990, "torn": 4, "lost": 6
@@ -208,8 +206,7 @@ mod tests {
             state: ProfileState::Refused,
             reason: Some("no_key".to_owned()),
             rule: None,
-            has_profile: false,
-            facts: ProfileFacts::default(),
+            facts: CaptureFacts::default(),
             ..row()
         };
         let page = ProfilesPage { mesh: "m".to_owned(), profiles: vec![row(), refused] };
@@ -229,11 +226,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("4 torn and 6 lost") && !text.contains('\u{1b}'), "{text}");
-        let advice = "systemctl enable --now plimsoll-profiler.socket".to_owned();
+        let fix = "systemctl enable --now plimsoll-profiler.socket".to_owned();
         let failed = ProfileRow {
             state: ProfileState::Failed,
             reason: Some("no_profiler".to_owned()),
-            facts: ProfileFacts { advice, ..ProfileFacts::default() },
+            facts: CaptureFacts { fix, ..CaptureFacts::default() },
             ..row()
         };
         let end =

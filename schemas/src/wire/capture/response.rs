@@ -34,6 +34,7 @@ pub struct CaptureResponse {
 
 /// How the capture went. Texts are one line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CaptureFacts {
     /// How the stacks were read: `profiler` from outside, `client` by the client inside.
