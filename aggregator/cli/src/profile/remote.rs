@@ -41,7 +41,7 @@ pub(super) struct RemoteOrder {
 #[command(after_help = "Examples:
   plimsoll profile list
   plimsoll profile list --node n7
-  plimsoll profile list --json | jq -r '.profiles[] | select(.state == "kept") | .id'
+  plimsoll profile list --json | jq -r '.profiles[] | [.id, .state] | @tsv'
 
 The page of the aggregator shows each as a flame graph, and the difference of two.")]
 pub(super) struct ListArgs {
