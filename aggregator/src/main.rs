@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         for budget in &rules.budgets {
             Judge::new(budget).reach().iter().for_each(print_line);
         }
-        rules.stragglers.iter().flat_map(blame::reach).for_each(print_line);
+        rules.stragglers.iter().map(blame::reach).for_each(print_line);
         return Exit::Success.into();
     }
 

@@ -103,8 +103,6 @@ mod tests {
             state,
             peers,
             abstained: 0,
-            incomplete: 0,
-            tied: 0,
             named: 0,
         };
         BlamePage { rules: vec![rule], cohorts: vec![row], ..BlamePage::default() }

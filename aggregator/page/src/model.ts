@@ -395,10 +395,9 @@ export interface ProfileRow {
     samples: number;
     torn: number;
     lost: number;
-    advice: string;
+    fix: string;
   };
   bytes: number;
-  has_profile: boolean;
 }
 
 export interface ProfilesPage {

@@ -7,21 +7,15 @@ use plimsoll_schemas::alert::{AlertKey, ProfileEvidence, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Rule;
-use plimsoll_schemas::summary::{Presence, ProfileRow};
+use plimsoll_schemas::summary::{Presence, ProfileRequest, ProfileRow};
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::Core;
-use super::blame::{BlamedPair, BlamedPeer};
-use super::captures::{CaptureCommand, CaptureError, CapturePair, CaptureTarget, Captures};
+use super::captures::{CaptureError, CapturePair, CaptureTarget, Captures};
 use super::fleet::{Fleet, Node};
 use crate::limits::captures::PEERS_MAX;
 
 impl Core {
-    /// The same core, whose alerts order captures or not.
-    pub fn capturing(self, on_breach: bool) -> Self {
-        Self { captures_on_breach: on_breach, ..self }
-    }
-
     pub fn captures(&self) -> &Captures {
         &self.captures
     }
@@ -34,15 +28,15 @@ impl Core {
     ///
     /// # Errors
     /// When the node is unknown, the order out of bounds, or too many are running.
-    pub fn on_capture_command(
+    pub fn on_capture_request(
         &mut self,
         now: Now,
-        command: CaptureCommand,
+        request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
-        if self.node(&command.node).is_none() {
-            return Err(CaptureError::UnknownNode(command.node));
+        if self.node(&request.node).is_none() {
+            return Err(CaptureError::UnknownNode(request.node));
         }
-        self.captures.order(now, &self.mesh, command)
+        self.captures.order(now, &self.mesh, request)
     }
 
     /// The difference that an alert has ordered was computed: receivers are sent it.
@@ -54,7 +48,7 @@ impl Core {
     /// Alerts that have just fired order captures. `fleet` is as they were judged.
     pub(super) fn capture_fired(&mut self, now: Now, fleet: &Fleet) {
         let mut fired = self.alerting.take_fired();
-        if !self.captures_on_breach {
+        if !self.captures.on_breach {
             return;
         }
         fired.retain(|alert| self.names_culprit(alert));
@@ -85,26 +79,16 @@ impl Core {
         let (budget, window) = match self.evaluator.rules().find(&alert.rule)? {
             Rule::Budget(budget) => (budget, budget.window),
             Rule::Burn(budget, burn) => (budget, burn.short),
-            Rule::Straggler(_) => {
-                let BlamedPair { culprit, peer } = self.blame.pair(&alert)?;
-                let operation = alert.operation.clone();
-                let [culprit, peer] = [culprit, peer].map(target);
-                return Some(CapturePair { alert, operation, culprit, peer });
-            }
+            Rule::Straggler(_) => return self.blame.slowest(&alert)?.pair,
             Rule::Threshold(_) => return None,
         };
-        let is_free =
-            |node: &NodeName| *node != culprit && !captures.is_spent(now, &alert.rule, node);
+        let is_free = |node: &NodeName| {
+            *node != culprit && !captures.is_spent(now, &alert.rule, node.as_str())
+        };
         let peer = median_node(now, fleet, budget, window, is_free)?;
-        let operation = budget.operation.clone();
-        let [culprit, peer] = [culprit, peer]
-            .map(|node| CaptureTarget { node, labels: budget.selector.series.clone() });
-        Some(CapturePair { alert, operation, culprit, peer })
+        let target = |node| CaptureTarget { node, labels: budget.selector.series.clone() };
+        Some(CapturePair { culprit: target(culprit), peer: target(peer), alert })
     }
-}
-
-fn target(BlamedPeer { node, labels }: BlamedPeer) -> CaptureTarget {
-    CaptureTarget { node, labels }
 }
 
 /// The node whose value of a budget is the median of all these that send samples of it.

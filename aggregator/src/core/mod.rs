@@ -28,13 +28,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{AggregatorName, MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{Presence, RunRow};
+use plimsoll_schemas::summary::RunRow;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
 use plimsoll_schemas::wire::silences::SharedSilences;
@@ -65,8 +65,6 @@ pub struct Core {
     history: History,
     runs: RunRegistry,
     captures: Captures,
-    /// Whether alerts order captures.
-    captures_on_breach: bool,
     /// Its reports to an aggregator above, if it reads one partition.
     shard: Option<Shard>,
     /// True while an evaluation is carried out elsewhere.
@@ -91,7 +89,6 @@ impl Core {
             history: History::default(),
             runs: RunRegistry::default(),
             captures: Captures::default(),
-            captures_on_breach: false,
             shard: None,
             is_evaluating: false,
             task_restarts: 0,
@@ -128,7 +125,6 @@ impl Core {
             history: History::paused(rest.history_generation),
             runs: RunRegistry::restore(rest.runs),
             captures: Captures::default(),
-            captures_on_breach: false,
             shard: None,
             is_evaluating: false,
             task_restarts: 0,
@@ -286,8 +282,6 @@ impl Core {
         for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at.mono, samples);
         }
-        let alerts = &self.alerting.alerts;
-        self.blame.on_ended(&merged, |key| alerts.state(key) != AlertState::Inactive);
         // The past is too late to be judged second by second.
         if !self.ingest.is_catching_up() {
             self.blame.on_merged(now.wall, &merged);
@@ -364,13 +358,10 @@ impl Core {
             self.history.on_tick(now, self.fleet.present);
             self.is_evaluating = true;
             let active = self.alerting.active();
-            let is_up = |node: &NodeName| {
-                let node = self.fleet.nodes().get(node);
-                node.is_some_and(|node| node.presence(now.wall) == Presence::Up)
-            };
-            let found = self.blame.evaluate(now.wall, &active, is_up);
-            let evaluation = self.evaluation(EvaluationTime::present(now.wall), active);
-            return Some(evaluation.with_found(found));
+            let found = self.blame.evaluate(now.wall, &active);
+            let mut evaluation = self.evaluation(EvaluationTime::present(now.wall), active);
+            evaluation.found = found;
+            return Some(evaluation);
         }
 
         None

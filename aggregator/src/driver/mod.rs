@@ -40,14 +40,14 @@ use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
-use plimsoll_schemas::summary::ProfileRow;
+use plimsoll_schemas::summary::{ProfileRequest, ProfileRow};
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, View};
 use crate::core::Core;
 use crate::core::alerting::{AlertCommand, Answer, CommandError, CommandResult, RunbookPage};
-use crate::core::captures::{CaptureCommand, CaptureError};
+use crate::core::captures::CaptureError;
 use crate::core::durable::shard::Shard;
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
@@ -57,6 +57,7 @@ use crate::io::decoders::{Decoders, LaneEvent};
 use crate::io::http::{self, PageSource, ProfileSource, Query, Readiness};
 use crate::io::lanes::Lanes;
 use crate::io::notify::{Endpoint, Notifier, PostOutcome};
+use crate::io::profiles::ProfileStore;
 use crate::io::rules::{Found, Watch};
 use broker::Broker;
 use captures::{CaptureReport, CaptureTasks};
@@ -172,11 +173,11 @@ impl Driver {
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config)?;
         let issuer = Issuer::of(config)?;
-        let (checkpointer, core) = restore(config, rules, clock.now(), owned.as_ref())?;
+        let (checkpointer, mut core) = restore(config, rules, clock.now(), owned.as_ref())?;
         let page_url = config.http.page_url(server.address())?;
         let profiles = start::profiles(config, clock.now().wall)?;
         let captures = profiles.map(|store| CaptureTasks::new(store, page_url.clone()));
-        let core = core.capturing(config.profiles.on_breach);
+        core.captures_mut().on_breach = config.profiles.on_breach;
         let dashboard = config.notifications.dashboard(&page_url)?;
         let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
@@ -258,7 +259,7 @@ impl Driver {
             Some(query) = self.queries.recv() => self.on_query(query),
             report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
             report = capture_report(&mut self.captures) => {
-                CaptureTasks::on_report(&mut self.core, self.clock.now(), report);
+                report(&mut self.core, self.clock.now());
             }
             event = shard_event(&mut self.shard) => self.on_shard(event),
             event = self.lanes.next(order), if !is_full => match event {
@@ -541,7 +542,7 @@ impl Driver {
                 rows: self.core.captures().rows(),
                 store: self.captures.as_ref().map(|captures| captures.store.clone()),
             })),
-            Query::Capture(command, answer) => drop(answer.send(self.on_capture(command))),
+            Query::Capture(request, answer) => drop(answer.send(self.on_capture(request))),
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
                 let reader = self.checkpointer.history.clone();
@@ -591,15 +592,15 @@ impl Driver {
         Ok(done)
     }
 
-    fn on_capture(&mut self, command: CaptureCommand) -> Result<ProfileRow, CaptureError> {
+    fn on_capture(&mut self, request: ProfileRequest) -> Result<ProfileRow, CaptureError> {
         if self.captures.is_none() {
             return Err(CaptureError::NoStore);
         }
         if self.issuer.key.is_none() {
             return Err(CaptureError::NoKey);
         }
-        let ordered = self.core.on_capture_command(self.clock.now(), command)?;
-        tracing::info!(id = ordered.id, node = %ordered.node, "capture ordered by a client");
+        let ordered = self.core.on_capture_request(self.clock.now(), request)?;
+        tracing::info!(id = %ordered.id, node = %ordered.node, "capture ordered by a client");
         Ok(ordered)
     }
 
@@ -625,7 +626,8 @@ impl Driver {
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
         view.own.asks = self.asker.counts();
         view.own.captures = self.core.captures().ledger.clone();
-        view.own.profiles = self.captures.as_ref().map(|captures| captures.store.stats());
+        let store = self.captures.as_ref().map(|captures| &captures.store);
+        view.own.profiles_quarantined = store.map(ProfileStore::quarantined);
         view.own.shard = self.core.shard().map(Shard::counts);
         view.own.rule_files = self.rules.stats.clone();
         view.own.confirmations = self.confirmations.stats;

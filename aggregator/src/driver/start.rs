@@ -10,7 +10,7 @@ use plimsoll_schemas::time::Wall;
 
 use crate::config::Config;
 use crate::io::http::Routes;
-use crate::io::profiles::{ProfileBounds, ProfileStore};
+use crate::io::profiles::ProfileStore;
 
 /// Why an aggregator did not start.
 #[derive(Debug)]
@@ -54,8 +54,7 @@ pub(super) async fn servers(
 
 /// The profiles beside the state file, if there is one.
 pub(super) fn profiles(config: &Config, now: Wall) -> Result<Option<ProfileStore>, String> {
-    let settings = &config.profiles;
-    let bounds = ProfileBounds { profiles_max: settings.keep, age_max: settings.age_max() };
     let state = config.state.path.as_deref();
-    state.map(|state| ProfileStore::open(state, &config.mesh, bounds, now)).transpose()
+    let open = |state| ProfileStore::open(state, &config.mesh, config.profiles.clone(), now);
+    state.map(open).transpose()
 }

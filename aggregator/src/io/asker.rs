@@ -87,10 +87,10 @@ pub struct AskHandle(Weak<Asker>);
 
 /// Requests without a response, by number.
 #[derive(Debug, Default)]
-struct Pending(Mutex<Waitings>);
+struct Pending(Mutex<Numbered>);
 
 #[derive(Debug, Default)]
-struct Waitings {
+struct Numbered {
     last: u64,
     waiting: BTreeMap<u64, Waiting>,
     counts: AskCounts,
@@ -170,7 +170,7 @@ impl Asker {
 }
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, Waitings> {
+    fn lock(&self) -> MutexGuard<'_, Numbered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl Pending {
     }
 }
 
-impl Waitings {
+impl Numbered {
     /// The request that a node's response with this number is for.
     fn take(&mut self, node: &NodeName, number: Option<u64>) -> Option<oneshot::Sender<Bytes>> {
         let is_of_node = |(_, waiting): &(&u64, &Waiting)| waiting.node == *node;
@@ -228,22 +228,6 @@ impl Waitings {
     }
 }
 
-/// A request under a number: how it is sent, and to whom.
-struct Request<'r> {
-    node: &'r NodeName,
-    subject: fn(&MeshName, &NodeName) -> String,
-    /// Its bytes, from its mesh, its number and the last token of the response's subject.
-    encode: &'r (dyn Fn(&MeshName, u64, &str) -> Vec<u8> + Sync),
-    /// Time for a response.
-    wait: Duration,
-}
-
-/// The bytes of a response, and the number of its request.
-struct NumberedPayload {
-    number: u64,
-    payload: Bytes,
-}
-
 impl AskHandle {
     /// A node's response to a request of its history, whose number and asker are filled in here.
     pub async fn ask(
@@ -251,24 +235,17 @@ impl AskHandle {
         node: &NodeName,
         request: HistoryRequest,
     ) -> Result<HistoryResponse, AskError> {
-        let numbered = |number, asker: &str| HistoryRequest {
-            number,
-            asker: asker.to_owned(),
-            ..request.clone()
-        };
-        let encode = |_: &MeshName, number, asker: &str| numbered(number, asker).encode();
-        let response = self
-            .exchange(Request { node, subject: ask_subject, encode: &encode, wait: ASK_WAIT })
-            .await;
-
-        let response = response.and_then(|NumberedPayload { number, payload }| {
-            let response = HistoryResponse::decode(&numbered(number, ""), &payload);
+        let numbered = |number, asker| HistoryRequest { number, asker, ..request.clone() };
+        let encode = |asker: &Asker, number| numbered(number, asker.token.clone()).encode();
+        let decode = |number, payload: &[u8]| {
+            let response = HistoryResponse::decode(&numbered(number, String::new()), payload);
             let response = response.map_err(AskError::Invalid)?;
             match response.refused.is_empty() {
                 true => Ok(response),
                 false => Err(AskError::Refused(response.refused)),
             }
-        });
+        };
+        let response = self.exchange(node, ask_subject, ASK_WAIT, encode, decode).await;
         if let Some(asker) = self.0.upgrade() {
             asker.pending.count(&response);
         }
@@ -283,40 +260,44 @@ impl AskHandle {
         step: CaptureStep,
         key: &ConfirmKey,
     ) -> Result<CaptureResponse, RequestError> {
-        let encode = |mesh: &MeshName, number, asker: &str| {
-            let (asker, node, step) = (asker.to_owned(), node.clone(), step.clone());
-            CaptureRequest { number, asker, node, id, step }.encode(mesh, key)
-        };
         let wait = match step {
             CaptureStep::Order(_) => ASK_WAIT,
             CaptureStep::Chunk(_) => CHUNK_WAIT,
         };
-        let request = Request { node, subject: capture_subject, encode: &encode, wait };
-        let Ok(NumberedPayload { payload, .. }) = self.exchange(request).await else {
-            return Err(RequestError::NoResponse);
+        let encode = |asker: &Asker, number| {
+            let (node, step, token) = (node.clone(), step.clone(), asker.token.clone());
+            CaptureRequest { number, asker: token, node, id, step }.encode(&asker.mesh, key)
         };
-        let response = CaptureResponse::decode(&payload).ok().filter(|of| of.id == id);
-        response.ok_or(RequestError::Invalid)
+        let decode = |_, payload: &[u8]| Ok(CaptureResponse::decode(payload));
+        let response = self.exchange(node, capture_subject, wait, encode, decode).await;
+        let response = response.map_err(|_| RequestError::NoResponse)?;
+        response.ok().filter(|of| of.id == id).ok_or(RequestError::Invalid)
     }
 
-    /// The bytes of a node's response.
-    async fn exchange(&self, request: Request<'_>) -> Result<NumberedPayload, AskError> {
+    /// A node's response to a request that is encoded and decoded with its number.
+    async fn exchange<T>(
+        &self,
+        node: &NodeName,
+        subject: fn(&MeshName, &NodeName) -> String,
+        wait: Duration,
+        encode: impl Fn(&Asker, u64) -> Vec<u8>,
+        decode: impl Fn(u64, &[u8]) -> Result<T, AskError>,
+    ) -> Result<T, AskError> {
         let pending = Arc::clone(&self.asker()?.pending);
         let mut others = 0;
         for _ in 0..ASK_ATTEMPTS {
             // Under a number of its own, so that a late answer
             // to the first attempt is not taken for one to this.
-            let (registered, answered) = pending.register(request.node)?;
+            let (registered, answered) = pending.register(node)?;
             let number = registered.number;
             {
                 // Not held while waiting: the connection closes once its owner lets go of it.
                 let asker = self.asker()?;
-                let payload = (request.encode)(&asker.mesh, number, &asker.token);
-                let subject = (request.subject)(&asker.mesh, request.node);
-                asker.publish(subject, Bytes::from(payload))?;
+                let payload = Bytes::from(encode(&asker, number));
+                asker.publish(subject(&asker.mesh, node), payload)?;
             }
-            if let Ok(Ok(payload)) = timeout(request.wait, answered).await {
-                return Ok(NumberedPayload { number, payload });
+            if let Ok(Ok(payload)) = timeout(wait, answered).await {
+                return decode(number, &payload);
             }
             others += registered.others();
         }

@@ -1,10 +1,9 @@
 //! Limits of the search for stragglers, each with its arithmetic.
 
+use std::time::Duration;
+
 /// What the statistics take as one interval: a second of event time, as most nodes send.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
-/// Operations with phases that a rule reads: a mesh has some kinds of steps. More than this are
-/// names that a client makes up; they are counted, and forgotten as peers are.
-pub const STEP_OPERATIONS_MAX: usize = 64;
 /// Cohorts of all rules: 16 jobs at once for each of four rules. Beyond, those that are over and
 /// those that cannot be judged make room.
 pub const COHORTS_MAX: usize = 64;
@@ -22,6 +21,9 @@ pub const SHARED_INTERVALS: u64 = 10;
 /// Intervals without a name after which a cohort that has just learned shows an alert of before to
 /// be over: twice what 95 of 100 stragglers take until they are named (`blame/RESULTS.md`).
 pub const CLEARED_INTERVALS: u64 = 120;
+/// Time without a step after which the alert of a node that is up ends: its peers are forgotten
+/// then, too.
+pub const NO_STEPS_AFTER: Duration = Duration::from_secs(600);
 /// Intervals by which the clock may be set back before everything is learned anew: less than those
 /// that are open.
 pub const CLOCK_BACK_INTERVALS: u64 = 5;

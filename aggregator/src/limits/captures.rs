@@ -53,8 +53,9 @@ pub const NOISE_DEVIATIONS: f64 = 3.0;
 /// straggler is blamed for is mostly a fifth of it, and samples that follow each other are alike,
 /// so counting alone claims too much.
 pub const DIFFERENCE_MIN: f64 = 0.05;
-/// Bytes of all profiles that are kept: at some 50 KB each a thousand have 50 MB.
-pub const PROFILES_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of all profiles that are kept: at some 50 KB each a thousand have 50 MB. All are read at a
+/// start.
+pub const PROFILES_BYTES_MAX: u64 = 1 << 28;
 /// Profiles that may be kept at most.
 pub const PROFILES_MAX: usize = 10_000;
 /// Bytes of the line of facts at the start of a profile's file: names and labels of a row have some

@@ -197,7 +197,7 @@ pub const ABSENT_AFTER: Duration = Duration::from_secs(60);
 pub const ABSENT_AFTER_PAUSES: u32 = 3;
 /// of which one is known for so long, and at most for twice as long.
 pub const PAUSES_KEPT: Duration = Duration::from_secs(86_400);
-/// Operations with a budget of which a node's jobs have ended; one more drops the oldest.
+/// Operations with a budget or phases of which a node's jobs have ended; one more drops the oldest.
 pub const ENDED_MAX: usize = 256;
 /// Longer pauses are checked slot by slot: many intervals may have been read at once.
 pub const PAUSE_CHECKED: Duration = Duration::from_secs(10);

@@ -87,8 +87,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_aggregator_captures_total",
         "plimsoll_aggregator_history_requests_total",
         "plimsoll_aggregator_http_exposed",
-        "plimsoll_aggregator_profiles",
-        "plimsoll_aggregator_profiles_bytes",
         "plimsoll_aggregator_profiles_quarantined_total",
         "plimsoll_aggregator_requests_refused_total",
         "plimsoll_aggregator_streams",

@@ -94,8 +94,6 @@ pub struct StragglerEvidence {
     pub allowed_ratio: f64,
     /// The class of time that covers most of the excess; `None` if none does.
     pub class: Option<String>,
-    /// Classes of work that peers of the cohort measure.
-    pub measured: Vec<String>,
     /// Classes of work of which they send no samples.
     pub unmeasured: Vec<String>,
     /// Since when it is slower, in seconds since 1970.

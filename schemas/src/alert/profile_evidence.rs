@@ -123,7 +123,6 @@ mod tests {
             upper_ratio: 0.2,
             allowed_ratio: 0.03,
             class: None,
-            measured: Vec::new(),
             unmeasured: Vec::new(),
             slow_since_seconds: 0.0,
             peer_hours_per_hour: 0.5,

@@ -103,7 +103,6 @@ mod tests {
             upper_ratio: 0.204,
             allowed_ratio: 0.03,
             class: Some("compute".to_owned()),
-            measured: vec!["compute".to_owned()],
             unmeasured: vec!["input".to_owned(), "checkpoint".to_owned()],
             slow_since_seconds: 1_700_009_718.0,
             peer_hours_per_hour: 0.482,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::{AlertState, DataStatus, StragglerEvidence};
+use crate::alert::{DataStatus, StragglerEvidence};
 use crate::ids::{Labels, NodeName, Operation, RuleName};
 
 /// `/api/v1/blame`: which peers are slow, and why none is named.
@@ -29,8 +29,6 @@ pub struct StragglerRow {
     pub node: NodeName,
     /// The operation that spans a step.
     pub operation: Operation,
-    /// The state of the alert.
-    pub state: AlertState,
     /// Whether there is enough to judge it now.
     pub data: DataStatus,
     /// The evidence in one sentence.
@@ -57,10 +55,6 @@ pub struct CohortRow {
     pub peers: u64,
     /// Those with fewer than half of the median peer's steps.
     pub abstained: u64,
-    /// Those of which too many seconds are missing, or that have just come.
-    pub incomplete: u64,
-    /// Named peers and suspects that noise cannot tell from another one.
-    pub tied: u64,
     /// Peers that are named.
     pub named: u64,
 }

@@ -36,7 +36,7 @@ pub use page::{
     BudgetRow, BurnRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, Pulse,
     QuantileBounds, Quantiles, RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
-pub use profiles::{ProfileRow, ProfileState, ProfilesPage};
+pub use profiles::{ProfileRequest, ProfileRow, ProfileState, ProfilesPage};
 pub use rules::RulesState;
 pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

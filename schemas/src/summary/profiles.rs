@@ -4,7 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Labels, NodeName, Operation, RuleName};
 use crate::labelled;
-use crate::wire::capture::CaptureFacts;
+use crate::wire::capture::{CaptureFacts, CaptureId};
+
+/// A capture to order: of the process with this number, or of the one that sends this operation
+/// with these labels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRequest {
+    /// The node.
+    pub node: NodeName,
+    /// The number of the process.
+    pub pid: Option<u32>,
+    /// What it sends.
+    pub operation: Option<Operation>,
+    /// Labels that its samples have.
+    #[serde(default)]
+    pub labels: Labels,
+    /// Its length, by default 10.
+    pub seconds: Option<u32>,
+    /// Samples a second, by default 100.
+    pub hz: Option<u32>,
+}
 
 /// Captures, newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +42,8 @@ pub struct ProfilesPage {
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Profile"))]
 pub struct ProfileRow {
     /// Its name: 32 hexadecimal digits, the same on each aggregator that ordered it.
-    pub id: String,
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    pub id: CaptureId,
     /// The node.
     pub node: NodeName,
     /// The process was selected as the one that sends this operation;
@@ -38,7 +60,8 @@ pub struct ProfileRow {
     /// The rule whose alert caused it; `None` when an operator did.
     pub rule: Option<RuleName>,
     /// The capture of a peer at the same time, which this one is compared with.
-    pub peer: Option<String>,
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
+    pub peer: Option<CaptureId>,
     /// What became of it.
     pub state: ProfileState,
     /// Why there is no profile.
@@ -48,8 +71,6 @@ pub struct ProfileRow {
     pub facts: CaptureFacts,
     /// Bytes of the profile.
     pub bytes: u64,
-    /// Whether the profile can be read.
-    pub has_profile: bool,
 }
 
 labelled! {
@@ -70,5 +91,13 @@ labelled! {
         Refused = "refused",
         /// The node received it too late.
         Expired = "expired",
+    }
+}
+
+impl ProfileState {
+    /// Whether a profile of it is kept.
+    #[must_use]
+    pub fn has_profile(self) -> bool {
+        matches!(self, Self::Kept | Self::Torn)
     }
 }

@@ -351,12 +351,12 @@ class GlanceAtProfiles(unittest.TestCase):
         expect(rows).to_have_count(3)
         expect(rows.nth(2)).to_contain_text("no_key")
         expect(page.get_by_role("link", name="node-3")).to_have_count(0)
-        difference = page.get_by_role("link", name="Show the difference")
-        expect(difference).to_have_attribute(
-            "href", f"?view=profile&id={'a' * 32}&minus={'b' * 32}")
         self.tree(flame("all", 4e9, [flame("main", 4e9)]))
         page.get_by_role("link", name="node-2").click()
         expect(page.locator("h1")).to_contain_text("node-2")
+        difference = page.get_by_role("link", name="Difference from its peer")
+        expect(difference).to_have_attribute(
+            "href", f"?view=profile&id={'a' * 32}&minus={'b' * 32}")
         expect(page.get_by_role("link", name="Download pprof")).to_have_attribute(
             "href", f"api/v1/profiles/{'a' * 32}/pprof")
         self.accessible(page)
@@ -369,10 +369,9 @@ class GlanceAtProfiles(unittest.TestCase):
         expect(frames).to_have_count(5)
         self.assertEqual(page.locator("main img").count(), 0)
         row = page.locator("tbody tr").first
-        expect(row).to_have_text(re.compile(r"load.*2.s50.%3.s"))
+        expect(row).to_have_text(re.compile(r"load.*2.s50.%"))
 
-        page.keyboard.press("/")
-        page.keyboard.type("READ")
+        page.get_by_label("Search").fill("READ")
         expect(page.locator(".found")).to_have_count(1)
         expect(page.locator("output")).to_contain_text("25\u00a0% in 1 of 4 places")
 
@@ -398,7 +397,7 @@ class GlanceAtProfiles(unittest.TestCase):
         fills = page.locator(".frame rect").evaluate_all(read)
         self.assertEqual([fill.split(",")[0] for fill in fills], ["hsl(4", "hsl(4", "hsl(214"])
         expect(page.locator("tbody tr").first).to_have_text(
-            re.compile(r"gc.*\+400.ms/s500.ms/s100.ms/s\+400.ms/s"))
+            re.compile(r"gc.*\+400.ms/s500.ms/s100.ms/s"))
         frame = page.get_by_role("treeitem", name="step")
         expect(frame.locator("title")).to_contain_text("culprit 400\u00a0ms/s, peer 600\u00a0ms/s")
 
@@ -865,9 +864,9 @@ def captured(id, node, state="kept", reason=None, peer=None):
     return {
         "id": id, "node": node, "operation": "epoch_hook", "labels": {}, "seconds": 10, "hz": 100,
         "start_seconds": time.time() - 60, "rule": "epoch_hook", "peer": peer, "state": state,
-        "reason": reason, "bytes": 4096 if is_kept else 0, "has_profile": is_kept,
+        "reason": reason, "bytes": 4096 if is_kept else 0,
         "facts": {"rung": "profiler", "pid": 42, "command": "train.py", "python": "3.12.1",
-                  "samples": 1000, "torn": 3, "lost": 0, "advice": ""},
+                  "samples": 1000, "torn": 3, "lost": 0, "fix": ""},
     }
 
 

@@ -30,11 +30,11 @@ pub(super) async fn captured(node: &str, args: &CpuArgs) -> Result<Result<Captur
     let api = args.at.api()?;
     let text = api.request("POST", PATH, Some(&body(node, args)?)).await?;
     let row: ProfileRow = serde_json::from_str(&text).context("the order's answer")?;
-    let (id, starts) = (row.id.clone(), shown(row.start_seconds, &TimeZone::system()));
+    let (id, starts) = (row.id, shown(row.start_seconds, &TimeZone::system()));
     eprintln!("plimsoll: capture {id} of node {node} starts at {starts}");
 
     let row = ended(&api, row).await?;
-    if !row.has_profile {
+    if !row.state.has_profile() {
         fail("plimsoll", Exit::Failure, &why_none(&row));
         return Ok(Err(Exit::Failure));
     }
@@ -114,7 +114,7 @@ mod tests {
         serde_json::from_value(json!({
             "id": "0a".repeat(16), "node": "n7", "operation": "step", "labels": { "rank": "3" },
             "seconds": 10, "hz": 100, "start_seconds": 1_000_000, "rule": "step_slow",
-            "peer": null, "state": "kept", "reason": null, "bytes": 2048, "has_profile": true,
+            "peer": null, "state": "kept", "reason": null, "bytes": 2048,
             "facts": {
                 "rung": "profiler", "pid": 42, "command": "train\u{1b}[31m", "python": "3.12.1",
                 "samples": 990, "torn": 4, "lost": 6

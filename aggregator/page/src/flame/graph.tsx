@@ -2,9 +2,8 @@
 // arrow keys move between functions. Each function is a picture of its own within the picture, so
 // that its name is cut off at its width, whatever the width of the window.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { colour } from "./colour";
-import { type Frame, type FlameGraph, location } from "./tree";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { type FlameNode, type Frame, location } from "./tree";
 
 const ROW = 18;
 /** A function narrower than this share of the picture is not drawn: less than a pixel. */
@@ -12,29 +11,33 @@ const WIDTH_MIN = 0.0005;
 
 const percent = (share: number) => `${share * 100}%`;
 
+/** Warm colours for functions, grey for what is none; in a difference red is more, blue less. Black
+ *  text is readable on all of them, whatever the scheme of the page. */
+function colour({ name, delta }: FlameNode, deltaMax: number): string {
+  if (delta !== undefined) {
+    const strength = deltaMax > 0 ? Math.abs(delta) / deltaMax : 0;
+    return `hsl(${delta > 0 ? 4 : 214},85%,${Math.round(96 - 34 * Math.sqrt(strength))}%)`;
+  }
+  if (/^[<([]/.test(name)) return "hsl(220,8%,78%)";
+  const hash = [...name].reduce((sum, char) => (sum * 31 + char.codePointAt(0)!) % 9_973, 0);
+  return `hsl(${hash % 50},85%,70%)`;
+}
+
 interface GraphProps {
-  graph: FlameGraph;
   frames: Frame[];
   found: Set<Frame>;
   label: string;
   figures: (frame: Frame) => string;
 }
 
-export function Graph({ graph, frames, found, label, figures }: GraphProps) {
+export function Graph({ frames, found, label, figures }: GraphProps) {
   const root = frames[0]!;
-  const [zoomed, setZoomed] = useState(root);
-  const [current, setCurrent] = useState(root);
+  const [chosen, setZoomed] = useState(root);
+  const [focused, setCurrent] = useState(root);
   const picture = useRef<SVGSVGElement>(null);
-  const moved = useRef(false);
-  useEffect(() => {
-    setZoomed(root);
-    setCurrent(root);
-  }, [root]);
-  // Before the next key: a later focus would take back what that key moved to.
-  useLayoutEffect(() => {
-    if (moved.current) picture.current?.querySelector<SVGGElement>("[tabindex='0']")?.focus();
-    moved.current = false;
-  }, [current, zoomed]);
+  // What was chosen in a graph that is shown no more is no part of this one.
+  const [zoomed, current] = [chosen, focused].map((of) => (frames[of.number] === of ? of : root)) as
+    [Frame, Frame];
 
   const deltaMax = useMemo(
     () => frames.reduce((max, { node }) => Math.max(max, Math.abs(node.delta ?? 0)), 0),
@@ -51,31 +54,22 @@ export function Graph({ graph, frames, found, label, figures }: GraphProps) {
     return isBelow && width >= WIDTH_MIN ? [{ frame, x, width }] : [];
   });
   const rows = shown.reduce((max, { frame }) => Math.max(max, frame.depth), 0) + 1;
-  const drawn = new Set(shown.map(({ frame }) => frame));
 
-  const move = (to: Frame | null | undefined) => {
-    if (!to || !drawn.has(to)) return;
-    moved.current = true;
-    setCurrent(to);
-  };
+  const move = (to: Frame | null | undefined) =>
+    to && picture.current?.querySelector<SVGGElement>(`#frame-${to.number}`)?.focus();
   const zoom = (to: Frame) => {
-    moved.current = true;
+    move(to);
     setZoomed(to);
-    setCurrent(to);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const beside = current.above?.below.filter((frame) => drawn.has(frame)) ?? [];
+    const beside = current.above?.below ?? [];
     const at = beside.indexOf(current);
-    const widest = () =>
-      current.below.reduce<Frame | null>((a, b) => (a && a.width >= b.width ? a : b), null);
     const actions: Record<string, () => void> = {
       ArrowUp: () => move(current.above),
-      ArrowDown: () => move(widest()),
+      ArrowDown: () => move(current.below[0]),
       ArrowLeft: () => move(beside[at - 1]),
       ArrowRight: () => move(beside[at + 1]),
-      Home: () => move(root),
       Enter: () => zoom(current),
-      " ": () => zoom(current),
       Escape: () => zoom(root),
     };
     const act = actions[event.key];
@@ -98,6 +92,7 @@ export function Graph({ graph, frames, found, label, figures }: GraphProps) {
         {shown.map(({ frame, x, width }) => (
           <g
             key={frame.number}
+            id={`frame-${frame.number}`}
             class={`frame${found.has(frame) ? " found" : ""}${callers.has(frame) ? " above" : ""}`}
             role="treeitem"
             tabIndex={frame === current ? 0 : -1}
@@ -121,7 +116,7 @@ export function Graph({ graph, frames, found, label, figures }: GraphProps) {
       <p class="muted readout" aria-live="polite">
         {location(current.node)}: {figures(current)}
       </p>
-      {graph.root.delta !== undefined && (
+      {root.node.delta !== undefined && (
         <p class="muted">
           <span class="swatch" /> the culprit has more <span class="swatch less" /> it has less; the
           width is the mean of both.

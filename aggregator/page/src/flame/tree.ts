@@ -1,4 +1,4 @@
-// The tree of a flame graph (`flame.json`): where each function is drawn, which of them a search
+// The tree of a flame graph (`flame.json`): where each function is drawn, which share of it a search
 // finds, and the sums of each function over the whole tree.
 
 export interface FlameNode {
@@ -54,53 +54,31 @@ export function place(root: FlameNode): Frame[] {
 export const location = ({ name, file, line }: FlameNode): string =>
   file || line ? `${name} (${file}:${line})` : name;
 
-/** Whether a function is what the reader searches, in lower case. */
-export const matches = ({ name, file }: FlameNode, wanted: string): boolean =>
-  wanted !== "" && `${name} ${file}`.toLowerCase().includes(wanted);
+/** The share of a frame that is in functions found; what is below one of them counts once. */
+export const shareFound = (frame: Frame, found: Set<Frame>): number =>
+  found.has(frame)
+    ? frame.width
+    : frame.below.reduce((sum, below) => sum + shareFound(below, found), 0);
 
-/** The share of all that is in functions found; what is below one of them counts once. */
-export function shareFound(frames: Frame[], found: Set<Frame>): number {
-  const isBelow = (frame: Frame): boolean =>
-    frame.above !== null && (found.has(frame.above) || isBelow(frame.above));
-  return frames
-    .filter((frame) => found.has(frame) && !isBelow(frame))
-    .reduce((sum, frame) => sum + frame.width, 0);
-}
-
-/** The values of a function wherever it is; of a recursion the outermost counts. */
+/** The values of a function itself, wherever it is. */
 export interface FunctionRow {
   name: string;
   file: string;
   self: number;
-  total: number;
-  selfDelta: number;
-  totalDelta: number;
+  delta: number;
 }
 
 /** Functions with the largest own value first, or the largest own difference. */
 export function functions(root: FlameNode): FunctionRow[] {
   const rows = new Map<string, FunctionRow>();
-  const open = new Set<string>();
-  const visit = (node: FlameNode) => {
-    const key = `${node.name}\n${node.file}`;
-    const empty = { name: node.name, file: node.file, self: 0, total: 0 };
-    const row = rows.get(key) ?? { ...empty, selfDelta: 0, totalDelta: 0 };
-    rows.set(key, row);
-    const below = node.children.reduce((sum, child) => sum + (child.delta ?? 0), 0);
-    row.self += node.self;
-    row.selfDelta += (node.delta ?? 0) - below;
-    const isOutermost = !open.has(key);
-    if (isOutermost) {
-      row.total += node.value;
-      row.totalDelta += node.delta ?? 0;
-      open.add(key);
-    }
-    node.children.forEach(visit);
-    if (isOutermost) open.delete(key);
+  const visit = ({ name, file, self, delta = 0, children }: FlameNode) => {
+    const row = rows.get(`${name}\n${file}`) ?? { name, file, self: 0, delta: 0 };
+    rows.set(`${name}\n${file}`, row);
+    row.self += self;
+    row.delta += children.reduce((left, child) => left - (child.delta ?? 0), delta);
+    children.forEach(visit);
   };
   root.children.forEach(visit);
-  const isDifference = root.delta !== undefined;
-  const size = (row: FunctionRow) => (isDifference ? Math.abs(row.selfDelta) : row.self);
-  const whole = (row: FunctionRow) => (isDifference ? Math.abs(row.totalDelta) : row.total);
-  return [...rows.values()].sort((a, b) => size(b) - size(a) || whole(b) - whole(a));
+  const size = (row: FunctionRow) => (root.delta === undefined ? row.self : Math.abs(row.delta));
+  return [...rows.values()].sort((a, b) => size(b) - size(a));
 }

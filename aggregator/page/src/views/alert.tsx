@@ -170,23 +170,11 @@ function evidence({ evidence: of }: Row): Fact[] {
     ];
   }
   if ("excess_ratio" in of) {
-    const low = <Seconds of={n("lower_seconds")} />;
-    const high = <Seconds of={n("upper_seconds")} />;
-    const unmeasured = (of.unmeasured as string[]).join(", ");
-    const unknown = unmeasured ? `not measured: ${unmeasured}` : "no class covers most of it";
+    const [excess, low, high] = ["excess", "lower", "upper"].map((of) => n(`${of}_ratio`));
     return [
-      [`slow ${of.by}`, String(of.peer)],
-      ["compared with", <Counted of={n("peers") - 1} noun={`other ${of.by}`} />],
-      [
-        "slower by",
-        <>
-          <Seconds of={n("excess_seconds")} /> a step
-        </>,
-      ],
-      ["confidence interval", <Between low={low} high={high} />],
-      ["share of the median's work", percent(n("excess_ratio"))],
-      ["cause", (of.class as string | null) ?? unknown],
-      ["lost", `${number(n("peer_hours_per_hour"))} ${of.by}-hours an hour`],
+      ["slower a step", <Seconds of={n("excess_seconds")} />],
+      ["slower than the median", `${percent(excess!)} (${percent(low!)} to ${percent(high!)})`],
+      ["chance of error in a day", number(n("chance_of_error"))],
     ];
   }
   if ("gap_samples" in of) return [["samples missing", <Count of={n("gap_samples")} />]];

@@ -1,8 +1,6 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
-use plimsoll_schemas::alert::{
-    AlertContext, AlertEndReason, AlertKey, Evidence, Notification, Scope,
-};
+use plimsoll_schemas::alert::{AlertContext, AlertEndReason, AlertKey, Evidence, Notification};
 use plimsoll_schemas::metric::{AggregatorMetric, Metric};
 use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity, Threshold};
 use plimsoll_schemas::time::Wall;
@@ -33,7 +31,7 @@ impl<'a> Situation<'a> {
     }
 
     pub(super) fn evidence(&self, at: Wall, key: &AlertKey) -> Option<Evidence> {
-        let straggler = self.blame.evidence(key).map(Evidence::Straggler);
+        let straggler = self.blame.slowest(key).map(|of| Evidence::Straggler(of.evidence));
         straggler.or_else(|| self.evaluator.evidence(at, key, self.inputs))
     }
 
@@ -61,23 +59,17 @@ impl<'a> Situation<'a> {
             {
                 return Some(AlertEndReason::JobEnded);
             }
-            Some(Rule::Straggler(_)) if self.have_ranks_ended(key) => {
-                return Some(AlertEndReason::JobEnded);
+            Some(Rule::Straggler(_)) => {
+                let why = self.inputs.fleet.end_of_steps(now, &key.scope, &key.operation);
+                if why.is_some() {
+                    return why;
+                }
+                None
             }
-            Some(Rule::Straggler(_)) if self.blame.has_no_steps(key) => {
-                return Some(AlertEndReason::NoSteps);
-            }
-            Some(Rule::Threshold(_) | Rule::Straggler(_)) | None => None,
+            Some(Rule::Threshold(_)) | None => None,
         };
         let within = self.evaluator.absence.sources_within(&key.operation);
         self.inputs.fleet.reason_of_end(now, &key.scope, within, budget)
-    }
-
-    /// Whether the ranks of an alert's node have ended in order, and none has reported later.
-    fn have_ranks_ended(&self, key: &AlertKey) -> bool {
-        let Scope::Node(node) = &key.scope else { return false };
-        let newest = self.inputs.fleet.newest_of_node(node, &key.operation);
-        self.blame.ended_at(key).is_some_and(|ended| newest.is_none_or(|at| at <= ended))
     }
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last

@@ -2,17 +2,20 @@
 //! whether two jobs are mixed in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use plimsoll_blame::limits::{FLOOR, FORGOTTEN_INTERVALS, PEERS_MIN};
 use plimsoll_blame::{Cohort, Culprit, Evaluation, Hypotheses, Interval, Peer, ReportError};
-use plimsoll_schemas::alert::StragglerEvidence;
+use plimsoll_schemas::alert::{AlertKey, StragglerEvidence};
 use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::labelled;
 use plimsoll_schemas::limits::rules::CLASSES_MAX;
 use plimsoll_schemas::summary::{CohortRow, CohortState};
 use plimsoll_schemas::time::seconds;
 
 use super::rule::{CohortKey, JudgedRule};
 use super::steps::PeerSteps;
+use crate::core::captures::{CapturePair, CaptureTarget};
 use crate::core::rules::Finding;
 use crate::limits::blame::{CLEARED_INTERVALS, INTERVAL_NS, PEERS_OF_NODE_MAX, SHARED_INTERVALS};
 
@@ -23,18 +26,12 @@ struct PeerName {
     value: Box<str>,
 }
 
-/// A peer that is named, and a healthy one to compare it with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlamedPair {
-    pub culprit: BlamedPeer,
-    pub peer: BlamedPeer,
-}
-
-/// The process that sends an operation with these labels from this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The slowest peer of an alert's node.
+#[derive(Clone, Debug)]
 pub struct BlamedPeer {
-    pub node: NodeName,
-    pub labels: Labels,
+    pub evidence: StragglerEvidence,
+    /// With the healthy peer at the median; `None` while there is none.
+    pub pair: Option<CapturePair>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,48 +43,35 @@ struct PeerState {
     measured: [bool; CLASSES_MAX],
     /// Whether it was named since this process has known it.
     was_named: bool,
-    /// When its job has last ended in order.
-    ended: Option<Interval>,
 }
 
-/// Why what a peer reports is not judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Refused {
-    /// The sample names no peer.
-    Unlabelled,
-    /// There are too many peers, cohorts or operations.
-    Full,
-    /// A cohort has made room for another one.
-    Evicted,
-    /// Two nodes report one peer: jobs are mixed.
-    Shared,
-    /// The interval is closed.
-    Late,
-    /// The interval is far ahead.
-    Ahead,
-}
-
-impl Refused {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unlabelled => "unlabelled",
-            Self::Full => "full",
-            Self::Evicted => "evicted",
-            Self::Shared => "shared_peer",
-            Self::Late => "late",
-            Self::Ahead => "ahead",
-        }
+labelled! {
+    /// Why what a peer reports is not judged.
+    pub(super) enum Refused {
+        /// The sample names no peer.
+        Unlabelled = "unlabelled",
+        /// There are too many peers or cohorts.
+        Full = "full",
+        /// A cohort has made room for another one.
+        Evicted = "evicted",
+        /// Two nodes report one peer: jobs are mixed.
+        Shared = "shared_peer",
+        /// The interval is closed.
+        Late = "late",
+        /// The interval is far ahead.
+        Ahead = "ahead",
     }
 }
 
 #[derive(Debug)]
 pub(super) struct PeerGroup {
+    rule: Arc<JudgedRule>,
     cohort: Cohort,
     peers: BTreeMap<PeerName, PeerState>,
     peers_seen: u64,
     /// Its first and its newest report, by the aggregator's clock.
     first: Interval,
-    newest: Interval,
+    pub(super) newest: Interval,
     /// Those that report.
     reporting: usize,
     is_shared: bool,
@@ -97,10 +81,11 @@ pub(super) struct PeerGroup {
 }
 
 impl PeerGroup {
-    pub(super) fn new(rule: &JudgedRule, now: Interval) -> Self {
+    pub(super) fn new(rule: Arc<JudgedRule>, now: Interval) -> Self {
         let evaluation = Evaluation { is_learning: true, ..Evaluation::default() };
         Self {
             cohort: Cohort::new(rule.setup, 1.0, now),
+            rule,
             peers: BTreeMap::new(),
             peers_seen: 0,
             first: now,
@@ -114,10 +99,6 @@ impl PeerGroup {
 
     pub(super) fn len(&self) -> usize {
         self.peers.len()
-    }
-
-    pub(super) fn newest(&self) -> Interval {
-        self.newest
     }
 
     /// The nodes of its peers; one is listed for each of its peers.
@@ -134,11 +115,6 @@ impl PeerGroup {
     pub(super) fn may_be_evicted(&self, now: Interval) -> bool {
         let is_within = |at: Interval| now.0.saturating_sub(at.0) <= SHARED_INTERVALS;
         !is_within(self.newest) || (self.peers.len() < PEERS_MIN && !is_within(self.first))
-    }
-
-    /// Something is reported of it.
-    pub(super) fn seen(&mut self, now: Interval) {
-        self.newest = now.max(self.newest);
     }
 
     /// Takes what a node's message reports of a peer; `has_room` is whether it may be a new one.
@@ -163,10 +139,9 @@ impl PeerGroup {
             seen: at,
             measured: [false; CLASSES_MAX],
             was_named: false,
-            ended: None,
         });
         state.seen = state.seen.max(at);
-        state.measured.iter_mut().zip(steps.measured).for_each(|(is, also)| *is |= also);
+        state.measured.iter_mut().zip(steps.ns).for_each(|(is, ns)| *is |= ns.is_some());
 
         if self.is_shared {
             return Err(Refused::Shared);
@@ -179,16 +154,10 @@ impl PeerGroup {
         })
     }
 
-    /// All clients of a node's peers have ended in order.
-    pub(super) fn end(&mut self, at: Interval, node: &NodeName) {
-        let of_node = self.peers.iter_mut().filter(|(name, _)| name.node == *node);
-        of_node.for_each(|(_, state)| state.ended = state.ended.max(Some(at)));
-    }
-
     /// Judges what was reported before `now`.
     pub(super) fn evaluate(&mut self, now: Interval, hypotheses: Hypotheses) {
         self.peers.retain(|_, state| now.0.saturating_sub(state.seen.0) <= FORGOTTEN_INTERVALS);
-        let active = self.peers.iter().filter(|(_, state)| state.is_active(now));
+        let active = self.peers.iter().filter(|(_, state)| is_active(state, now));
         let active: Vec<&str> = active.map(|(name, _)| &*name.value).collect();
         self.reporting = active.len();
         // A rank of two nodes at once is that of two jobs, whose steps have nothing in common.
@@ -226,7 +195,7 @@ impl PeerGroup {
 
     /// What is found of the peers of a node; `None` if none of them reports.
     pub(super) fn finding(&self, now: Interval, node: &NodeName) -> Option<Finding> {
-        let active = || self.of_node(node).filter(|state| state.is_active(now));
+        let active = || self.of_node(node).filter(|state| is_active(state, now));
         active().next()?;
         let too_few = self.reporting < PEERS_MIN;
         if self.is_shared || self.evaluation.is_learning || too_few {
@@ -246,51 +215,47 @@ impl PeerGroup {
         Some(if is_over { Finding::Clear } else { Finding::Insufficient })
     }
 
-    /// The slowest peer of a node that is named, and the healthy one at the median.
-    pub(super) fn pair(
-        &self,
-        rule: &JudgedRule,
-        key: &CohortKey,
-        node: &NodeName,
-    ) -> Option<BlamedPair> {
-        let (_, culprit) = self.named().find(|(_, name)| name.node == *node)?;
-        let median = self.evaluation.median_peer?;
-        let (peer, _) = self.peers.iter().find(|(_, state)| state.number == median)?;
-
-        let process = |of: &PeerName| {
-            let own = [(rule.by(), &*of.value)];
-            let labels = key.labels.iter().filter(|(key, _)| *key != rule.by()).chain(own);
-            let labels = labels.collect::<BTreeMap<_, _>>();
-            Some(BlamedPeer { node: of.node.clone(), labels: Labels::new(labels).ok()? })
-        };
-        Some(BlamedPair { culprit: process(culprit)?, peer: process(peer)? })
-    }
-
-    /// Evidence against the slowest peer of a node that is named.
-    pub(super) fn evidence(
-        &self,
-        rule: &JudgedRule,
-        key: &CohortKey,
-        node: &NodeName,
-    ) -> Option<StragglerEvidence> {
-        let mut of_node = self.named().filter(|(_, name)| name.node == *node);
+    /// The slowest peer of an alert's node that is named, and the healthy one at the median.
+    pub(super) fn slowest(&self, key: &CohortKey, alert: &AlertKey) -> Option<BlamedPeer> {
+        let mut of_node = self.named().filter(|(_, name)| name.node.as_str() == alert.scope.node());
         let (culprit, name) = of_node.next()?;
         let others_of_node = of_node.count() as u64;
+        let evidence = self.evidence(key, culprit, name, others_of_node);
+
+        let by = self.rule.of.by.as_str();
+        let process = |of: &PeerName| {
+            let shared = key.labels.iter().filter(|(key, _)| *key != by);
+            let labels = Labels::new(shared.chain([(by, &*of.value)])).ok()?;
+            Some(CaptureTarget { node: of.node.clone(), labels })
+        };
+        let median = self.evaluation.median_peer;
+        let peer = self.peers.iter().find(|(_, state)| Some(state.number) == median);
+        let pair = peer.and_then(|(peer, _)| {
+            let (culprit, peer) = (process(name)?, process(peer)?);
+            Some(CapturePair { alert: alert.clone(), culprit, peer })
+        });
+        Some(BlamedPeer { evidence, pair })
+    }
+
+    fn evidence(
+        &self,
+        key: &CohortKey,
+        culprit: &Culprit,
+        name: &PeerName,
+        others_of_node: u64,
+    ) -> StragglerEvidence {
+        let rule = &self.rule.of;
         let excess = culprit.excess;
         // Both are means over the same bins, so the interval of one is that of the other.
         let bound = |percent: f64| excess.ms_per_step / 1e3 * percent / excess.percent;
-        let measured = |place: usize| self.peers.values().any(|state| state.measured[place]);
-        let (with, without): (Vec<_>, Vec<_>) =
-            rule.work().partition(|(place, _)| measured(*place));
-        let names =
-            |of: Vec<(usize, &str)>| of.iter().map(|(_, name)| (*name).to_owned()).collect();
-        let class = culprit.class.and_then(|class| rule.work().nth(class.0));
+        let is_measured = |place: usize| self.peers.values().any(|state| state.measured[place]);
+        let unmeasured = rule.work.iter().enumerate().filter(|(place, _)| !is_measured(*place));
 
-        Some(StragglerEvidence {
-            method: rule.method(),
+        StragglerEvidence {
+            method: rule.method,
             operation: key.operation.clone(),
             cohort: key.labels.clone(),
-            by: rule.by().to_owned(),
+            by: rule.by.clone(),
             peer: name.value.to_string(),
             peers: self.reporting as u64,
             others_of_node,
@@ -301,17 +266,15 @@ impl PeerGroup {
             lower_ratio: excess.lower_percent / 100.0,
             upper_ratio: excess.upper_percent / 100.0,
             allowed_ratio: FLOOR,
-            class: class.map(|(_, name)| name.to_owned()),
-            measured: names(with),
-            unmeasured: names(without),
+            class: culprit.class.and_then(|class| rule.work.get(class.0).cloned()),
+            unmeasured: unmeasured.map(|(_, name)| name.clone()).collect(),
             slow_since_seconds: seconds(culprit.since.0.saturating_mul(INTERVAL_NS)),
             peer_hours_per_hour: culprit.peer_hours_per_hour,
             chance_of_error: culprit.chance_of_error,
-        })
+        }
     }
 
-    pub(super) fn row(&self, rule: &JudgedRule, key: &CohortKey) -> CohortRow {
-        let counts = self.evaluation.counts;
+    pub(super) fn row(&self, key: &CohortKey) -> CohortRow {
         let state = match self.evaluation.is_learning {
             _ if self.is_shared => CohortState::SharedPeers,
             _ if self.reporting < PEERS_MIN => CohortState::TooFewPeers,
@@ -319,25 +282,18 @@ impl PeerGroup {
             false => CohortState::Judged,
         };
         CohortRow {
-            rule: rule.name().clone(),
+            rule: key.rule.clone(),
             operation: key.operation.clone(),
             cohort: key.labels.clone(),
-            by: rule.by().to_owned(),
+            by: self.rule.of.by.clone(),
             state,
             peers: self.reporting as u64,
-            abstained: counts.abstained as u64,
-            incomplete: counts.incomplete as u64,
-            tied: counts.tied as u64,
+            abstained: self.evaluation.counts.abstained as u64,
             named: self.evaluation.named as u64,
         }
     }
 }
 
-impl PeerState {
-    /// Whether it reports, and its job goes on.
-    fn is_active(&self, now: Interval) -> bool {
-        // What was sent before the end may come after it.
-        let has_ended = self.ended.is_some_and(|at| at >= self.seen);
-        !has_ended && now.0.saturating_sub(self.seen.0) <= SHARED_INTERVALS
-    }
+fn is_active(peer: &PeerState, now: Interval) -> bool {
+    now.0.saturating_sub(peer.seen.0) <= SHARED_INTERVALS
 }

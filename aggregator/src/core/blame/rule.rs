@@ -16,9 +16,9 @@ pub(super) struct CohortKey {
     pub(super) labels: Labels,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct JudgedRule {
-    rule: Straggler,
+    pub(super) of: Straggler,
     pub(super) setup: Setup,
 }
 
@@ -31,42 +31,21 @@ impl JudgedRule {
         };
         let work = rule.work.iter().map(|_| ClassKind::Work);
         let kinds: Vec<_> = work.chain(rule.wait.iter().map(|_| ClassKind::Wait)).collect();
-        Some(Self { rule: rule.clone(), setup: Setup::new(method, &kinds).ok()? })
+        Some(Self { of: rule.clone(), setup: Setup::new(method, &kinds).ok()? })
     }
 
     /// Whether what one has learned holds for the other.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
-        Straggler { about: other.rule.about.clone(), ..self.rule.clone() } == other.rule
+        Straggler { about: other.of.about.clone(), ..self.of.clone() } == other.of
     }
 
-    pub(super) fn name(&self) -> &RuleName {
-        &self.rule.name
-    }
-
-    pub(super) fn method(&self) -> StragglerMethod {
-        self.rule.method
-    }
-
-    pub(super) fn by(&self) -> &str {
-        &self.rule.by
-    }
-
-    pub(super) fn cohort(&self) -> impl Iterator<Item = &str> {
-        self.rule.cohort.iter().map(String::as_str)
-    }
-
-    pub(super) fn watches(&self, operation: &Operation) -> bool {
-        self.rule.operation.as_ref().is_none_or(|watched| watched == operation)
+    pub(super) fn watches(&self, step: &str) -> bool {
+        self.of.operation.as_ref().is_none_or(|watched| watched.as_str() == step)
     }
 
     /// The place of a class, if the rule reads it.
     pub(super) fn class(&self, name: &str) -> Option<Class> {
-        let mut classes = self.rule.work.iter().chain(&self.rule.wait);
+        let mut classes = self.of.work.iter().chain(&self.of.wait);
         classes.position(|class| class == name).map(Class)
-    }
-
-    /// Classes of work with their places.
-    pub(super) fn work(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.rule.work.iter().map(String::as_str).enumerate()
     }
 }

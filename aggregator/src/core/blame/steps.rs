@@ -1,99 +1,39 @@
 //! Steps of one message as a rule reads them: of each peer how many steps it made, and the time of
 //! each class that they took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_blame::limits::FORGOTTEN_INTERVALS;
-use plimsoll_blame::{Class, Interval, StepTimes};
-use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::limits::rules::{CLASSES_MAX, COHORT_LABELS_MAX};
+use plimsoll_blame::{Class, StepTimes};
+use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::limits::rules::CLASSES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::straggler::CLASS_LABEL;
 
 use super::rule::JudgedRule;
 use crate::core::fleet::MergedSamples;
-use crate::limits::blame::STEP_OPERATIONS_MAX;
-
-/// Values of the rule's cohort labels, and of the run.
-type CohortValues<'m> = [Option<&'m str>; COHORT_LABELS_MAX + 1];
 
 /// A peer of a message, by references: tens of thousands of series come in a second.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PeerKey<'m> {
-    pub(super) operation: &'m Operation,
-    values: CohortValues<'m>,
+    pub(super) operation: &'m str,
+    /// The labels that all peers of its cohort share.
+    pub(super) cohort: BTreeMap<&'m str, &'m str>,
     pub(super) peer: &'m str,
 }
 
 /// What a message reports of a peer.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct PeerSteps {
     steps: u64,
-    ns: [u64; CLASSES_MAX],
-    /// Classes with samples.
-    pub(super) measured: [bool; CLASSES_MAX],
+    /// Nanoseconds of classes with samples.
+    pub(super) ns: [Option<u64>; CLASSES_MAX],
 }
 
 /// Steps by peer, and samples that name no peer.
+#[derive(Default)]
 pub(super) struct MessageSteps<'m> {
     pub(super) peers: BTreeMap<PeerKey<'m>, PeerSteps>,
     pub(super) unlabelled: u64,
-}
-
-/// Operations that have phases of a class that a rule reads, each with its newest report.
-#[derive(Debug, Default)]
-pub(super) struct StepOperations(BTreeMap<Operation, Interval>);
-
-impl StepOperations {
-    /// Adds those that a rule reads in a message; returns how many phases found no room.
-    pub(super) fn note(
-        &mut self,
-        now: Interval,
-        rule: &JudgedRule,
-        samples: &MergedSamples,
-    ) -> u64 {
-        let mut without_room = 0;
-        for (series, _) in &samples.latency.histograms {
-            let Some(Phase { step, class }) = phase(series) else { continue };
-            if rule.class(class).is_none() {
-                continue;
-            }
-
-            if let Some(seen) = self.0.get_mut(step) {
-                *seen = now.max(*seen);
-                continue;
-            }
-
-            let Ok(step) = Operation::new(step) else { continue };
-            if !rule.watches(&step) {
-                continue;
-            }
-
-            // None is pushed out for another: a peer's history would start over each time.
-            if self.0.len() == STEP_OPERATIONS_MAX {
-                without_room += 1;
-                continue;
-            }
-            self.0.insert(step, now);
-        }
-
-        without_room
-    }
-
-    /// Drops those without a report for so long that their peers are forgotten too.
-    pub(super) fn expire(&mut self, now: Interval) {
-        // What a clock that was set back has noted is noted again with the next report.
-        self.0.retain(|_, seen| *seen <= now && now.0 - seen.0 <= FORGOTTEN_INTERVALS);
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn get(&self, step: &str) -> Option<&Operation> {
-        self.0.get_key_value(step).map(|(operation, _)| operation)
-    }
 }
 
 /// A part of a step.
@@ -109,53 +49,48 @@ fn phase(series: &Series) -> Option<Phase<'_>> {
 }
 
 impl<'m> MessageSteps<'m> {
-    pub(super) fn new(
+    /// Of the operations that have phases of a class that the rule reads: `known` have had some.
+    pub(super) fn new<'k>(
         rule: &'m JudgedRule,
-        known: &'m StepOperations,
+        known: impl Iterator<Item = &'k str>,
         samples: &'m MergedSamples,
-    ) -> Self {
-        let mut steps = Self { peers: BTreeMap::new(), unlabelled: 0 };
+    ) -> Self
+    where
+        'm: 'k,
+    {
+        let histograms = &samples.latency.histograms;
+        let phases = histograms.iter().filter_map(|(series, _)| phase(series));
+        let read = phases.filter(|of| rule.class(of.class).is_some()).map(|of| of.step);
+        let operations: BTreeSet<&str> = known.chain(read.filter(|of| rule.watches(of))).collect();
 
-        for (series, packed) in &samples.latency.histograms {
-            let step = phase(series).map_or(series.operation.as_str(), |phase| phase.step);
-            let Some(operation) = known.get(step).filter(|of| rule.watches(of)) else { continue };
-            let class = series.labels.get(CLASS_LABEL);
-            let place = class.map(|class| rule.class(class));
-            if place == Some(None) {
+        let mut steps = Self::default();
+        for (series, packed) in histograms {
+            let operation = phase(series).map_or(series.operation.as_str(), |phase| phase.step);
+            let class = series.labels.get(CLASS_LABEL).map(|class| rule.class(class));
+            if !operations.contains(operation) || class == Some(None) {
                 continue;
             }
 
             let label = |key: &str| series.labels.get(key).or_else(|| samples.node_labels.get(key));
             let exact = packed.exact();
-            let Some(peer) = label(rule.by()) else {
+            let Some(peer) = label(&rule.of.by) else {
                 steps.unlabelled = steps.unlabelled.saturating_add(exact.count);
                 continue;
             };
 
-            let mut values = [None; COHORT_LABELS_MAX + 1];
-            let labels = rule.cohort().chain([RUN_LABEL]);
-            values.iter_mut().zip(labels).for_each(|(value, key)| *value = label(key));
-            let of = steps.peers.entry(PeerKey { operation, values, peer }).or_default();
-            match place.flatten() {
+            let shared = rule.of.cohort.iter().map(String::as_str).chain([RUN_LABEL]);
+            let cohort = shared.filter_map(|key| Some((key, label(key)?))).collect();
+            let of = steps.peers.entry(PeerKey { operation, cohort, peer }).or_default();
+            match class.flatten() {
                 Some(Class(place)) => {
                     let ns = u64::try_from(exact.sum_ns).unwrap_or(u64::MAX);
-                    of.ns[place] = of.ns[place].saturating_add(ns);
-                    of.measured[place] = true;
+                    of.ns[place] = Some(of.ns[place].unwrap_or_default().saturating_add(ns));
                 }
                 None => of.steps = of.steps.saturating_add(exact.count),
             }
         }
 
         steps
-    }
-}
-
-impl PeerKey<'_> {
-    /// The labels that all peers of its cohort share.
-    pub(super) fn cohort(&self, rule: &JudgedRule) -> Labels {
-        let labels = rule.cohort().chain([RUN_LABEL]).zip(self.values);
-        let pairs: BTreeMap<&str, &str> = labels.filter_map(|(key, of)| Some((key, of?))).collect();
-        Labels::new(pairs).expect("distinct keys, with values of labels")
     }
 }
 
@@ -166,7 +101,7 @@ impl PeerSteps {
         let classes = self.ns.iter().zip(measured).enumerate();
         let measured = classes.filter(|(_, (_, is_measured))| **is_measured);
         measured.fold(StepTimes::new(self.steps), |times, (place, (ns, _))| {
-            times.with(Class(place), *ns)
+            times.with(Class(place), ns.unwrap_or_default())
         })
     }
 }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::fleet::MergedSamples;
-use crate::limits::blame::{COHORTS_OF_NODE_MAX, PEERS_OF_NODE_MAX, STEP_OPERATIONS_MAX};
+use crate::limits::blame::{COHORTS_OF_NODE_MAX, PEERS_OF_NODE_MAX};
 
 const START: u64 = 1_700_000_000;
 const STEPS: usize = 4;
@@ -67,7 +67,6 @@ fn snapshot(node: &str, second: u64, samples: &[(Series, Histogram)]) -> MergedS
         run_reports: Vec::new(),
         reported: None,
         samples,
-        ended: Vec::new(),
         lost: Vec::new(),
     }
 }
@@ -140,7 +139,7 @@ impl World {
             sent.iter().for_each(|snapshot| self.blame.on_merged(now, snapshot));
             self.second += 1;
             let active: Vec<AlertKey> = self.found.iter().map(|of| of.key.clone()).collect();
-            self.found = self.blame.evaluate(self.now(), &active, |_| true);
+            self.found = self.blame.evaluate(self.now(), &active);
         }
     }
 
@@ -168,13 +167,10 @@ fn a_fifth_more_is_named_with_its_node_and_class() {
         (job.ranks[5].compute, job.ranks[5].input) = (compute, input);
         world.run(&mut [&mut job], NAMING);
         assert_eq!(world.nodes(), [("c", Finding::Breach)]);
-        let evidence = world.blame.evidence(&world.found[0].key).unwrap();
+        let evidence = world.blame.slowest(&world.found[0].key).unwrap().evidence;
         assert_eq!((evidence.peer.as_str(), evidence.class.as_deref()), ("5", Some(class)));
         assert_eq!((evidence.peers, evidence.others_of_node), (8, 0));
-        assert_eq!(
-            (evidence.measured, evidence.unmeasured.concat()),
-            (vec!["input".to_owned(), "compute".to_owned()], "checkpoint".to_owned())
-        );
+        assert_eq!(evidence.unmeasured, ["checkpoint"]);
         assert!((0.15..0.25).contains(&evidence.excess_ratio), "{}", evidence.excess_ratio);
         assert!((0.015..0.025).contains(&evidence.excess_seconds), "{}", evidence.excess_seconds);
         assert!(evidence.lower_seconds < evidence.excess_seconds, "{}", evidence.lower_seconds);
@@ -212,7 +208,7 @@ fn several_stragglers_of_one_node_share_an_alert() {
     (job.ranks[2].compute, job.ranks[3].compute) = (1.3, 1.6);
     world.run(&mut [&mut job], NAMING);
     assert_eq!(world.nodes(), [("b", Finding::Breach)]);
-    let evidence = world.blame.evidence(&world.found[0].key).unwrap();
+    let evidence = world.blame.slowest(&world.found[0].key).unwrap().evidence;
     assert_eq!((evidence.peer.as_str(), evidence.others_of_node), ("3", 1));
 }
 
@@ -228,7 +224,8 @@ fn the_pair_is_of_the_cohort_that_the_evidence_is_of() {
     assert_eq!(world.nodes(), [("c", Finding::Breach)]);
 
     let key = &world.found[0].key;
-    let (evidence, pair) = (world.blame.evidence(key).unwrap(), world.blame.pair(key).unwrap());
+    let BlamedPeer { evidence, pair } = world.blame.slowest(key).unwrap();
+    let pair = pair.unwrap();
     assert_eq!((evidence.peer.as_str(), evidence.cohort.get("run")), ("5", Some("v2")));
     assert_eq!(pair.culprit.labels, Labels::new([("rank", "5"), ("run", "v2")]).unwrap());
     assert_eq!(pair.peer.labels.get("run"), Some("v2"));
@@ -266,50 +263,15 @@ fn a_rank_that_moves_to_another_node_is_compared_there() {
 }
 
 #[test]
-fn silence_is_no_data_and_an_end_in_order_is_known() {
+fn silence_is_no_data_until_there_are_steps_again() {
     let (mut world, mut job) = (World::shipped(), job(8, 8));
     world.run(&mut [&mut job], LEARNING);
     job.ranks[5].compute = 1.3;
     world.run(&mut [&mut job], NAMING);
-    let key = world.found[0].key.clone();
     world.run(&mut [], 20);
     assert_eq!(world.nodes(), [("c", Finding::NoData)]);
-    assert_eq!(world.blame.ended_at(&key), None);
-
     world.run(&mut [&mut job], 5);
     assert_eq!(world.nodes(), [("c", Finding::Breach)]);
-    let ended = vec![Operation::new(STEP).unwrap()];
-    let end = MergedSnapshot { ended, ..snapshot("c", world.second, &[]) };
-    world.blame.on_ended(&end, |of| *of == key);
-    world.blame.on_merged(world.now(), &end);
-    // What was sent before comes after it.
-    let before: Vec<_> = job.second(world.second - 1);
-    before.iter().for_each(|older| world.blame.on_merged(world.now(), older));
-    world.run(&mut [], 1);
-    assert_eq!(
-        (world.nodes(), world.blame.ended_at(&key)),
-        (vec![("c", Finding::NoData)], Some(end.taken))
-    );
-    // A later report revives it.
-    world.run(&mut [&mut job], 2);
-    assert_eq!(world.nodes(), [("c", Finding::Breach)]);
-}
-
-#[test]
-fn ten_minutes_without_a_step_count_while_the_node_is_up() {
-    let (mut world, mut job) = (World::shipped(), job(8, 8));
-    world.run(&mut [&mut job], LEARNING);
-    job.ranks[5].compute = 1.3;
-    world.run(&mut [&mut job], NAMING);
-    let key = world.found[0].key.clone();
-    let forgotten = usize::try_from(FORGOTTEN_INTERVALS).unwrap();
-    world.run(&mut [], forgotten);
-    assert!(!world.blame.has_no_steps(&key));
-    world.blame.evaluate(world.now(), std::slice::from_ref(&key), |_| false);
-    world.run(&mut [], forgotten);
-    assert!(!world.blame.has_no_steps(&key), "it was away");
-    world.run(&mut [], 2);
-    assert!(world.blame.has_no_steps(&key));
 }
 
 #[test]
@@ -353,7 +315,6 @@ fn forged_phases_are_bounded_and_counted() {
         let forged = vec![step(format!("s{number}.compute")), step("s.compute".into()), in_cohort];
         world.blame.on_merged(now, &snapshot("n", 0, &forged));
     }
-    assert_eq!(world.blame.operations.len(), STEP_OPERATIONS_MAX);
     assert_eq!(world.blame.cohorts.len(), COHORTS_OF_NODE_MAX);
     let largest = world.blame.cohorts.values().map(PeerGroup::len).max();
     assert_eq!(largest, Some(PEERS_OF_NODE_MAX));
@@ -362,9 +323,8 @@ fn forged_phases_are_bounded_and_counted() {
 
     // Ten minutes later all of it is gone.
     world.second = 700;
-    world.blame.evaluate(world.now(), &[], |_| true);
+    world.blame.evaluate(world.now(), &[]);
     assert_eq!((world.blame.cohorts.len(), world.blame.rows()), (0, vec![]));
-    assert_eq!(world.blame.operations.len(), 0);
 }
 
 /// What a node sends in a second of one rank of a cohort that it makes up.
@@ -415,12 +375,12 @@ fn classes_that_no_rule_reads_take_no_room() {
     let mut world = World::shipped();
     let mut sample = Histogram::default();
     sample.record(1_000_000);
-    for number in 0..2 * STEP_OPERATIONS_MAX {
+    for number in 0..2 * COHORTS_MAX {
         let labels = [("class", "lunch".to_owned()), ("rank", "0".to_owned())];
         let forged = [(series(&format!("s{number}.lunch"), &labels), sample.clone())];
         world.blame.on_merged(world.now(), &snapshot("n", 0, &forged));
     }
-    assert_eq!((world.blame.operations.len(), world.refused("full")), (0, 0));
+    assert_eq!((world.blame.cohorts.len(), world.refused("full")), (0, 0));
 }
 
 #[test]
@@ -471,8 +431,8 @@ proptest! {
             shuffled.into_iter().for_each(|of| second.blame.on_merged(now, of));
             first.second += 1;
             second.second += 1;
-            let found = first.blame.evaluate(first.now(), &[], |_| true);
-            let of_second = second.blame.evaluate(second.now(), &[], |_| true);
+            let found = first.blame.evaluate(first.now(), &[]);
+            let of_second = second.blame.evaluate(second.now(), &[]);
             prop_assert_eq!(found, of_second);
             prop_assert_eq!(first.blame.rows(), second.blame.rows());
             prop_assert_eq!(first.blame.refused(), second.blame.refused());

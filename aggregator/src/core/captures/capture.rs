@@ -5,9 +5,7 @@
 //!    `--- refused, failed, expired, no response in time --------^
 //! ```
 
-use std::time::Duration;
-
-use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
@@ -16,11 +14,8 @@ use plimsoll_schemas::wire::capture::{
     ProcessSelector,
 };
 
-use super::effect::{CaptureEffect, RequestError};
-use super::ledger::CaptureEnd;
-use crate::limits::captures::{
-    ALERTS_APART, BREACH_PAUSE, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER,
-};
+use super::{CaptureEffect, CaptureEnd, RequestError};
+use crate::limits::captures::{ALERTS_APART, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER};
 
 /// What to change if a node never responds.
 const UNANSWERED: &str = "the node is away, has not set captures.enabled, or the broker denies \
@@ -29,26 +24,23 @@ const UNANSWERED: &str = "the node is away, has not set captures.enabled, or the
 /// An order that this aggregator has given.
 #[derive(Clone, Debug)]
 pub(super) struct Capture {
-    id: CaptureId,
-    node: NodeName,
+    /// As it is shown.
+    pub(super) row: ProfileRow,
     order: CaptureOrder,
-    peer: Option<CaptureId>,
     progress: Progress,
-    facts: CaptureFacts,
     was_answered: bool,
-    /// Bytes of the whole profile.
-    size: u64,
     /// When the next request is sent.
     next_at: Mono,
     /// Whether a request or a write is under way.
     is_busy: bool,
 }
 
+/// `state` is what it ends as once its profile is stored.
 #[derive(Clone, Debug)]
 enum Progress {
     Polling,
-    Fetching { outcome: ProfileState, bytes: Vec<u8> },
-    Storing { outcome: ProfileState, bytes: Vec<u8> },
+    Fetching { state: ProfileState, bytes: Vec<u8> },
+    Storing { state: ProfileState },
     Ended(CaptureEnd),
 }
 
@@ -61,16 +53,10 @@ pub(super) fn id(mesh: &MeshName, node: &NodeName, order: &CaptureOrder) -> Capt
     let rule = order.rule.as_ref().map_or("", |rule| rule.as_str());
     let operation = operation.as_ref().map_or("", |operation| operation.as_str());
 
-    let mut parts: Vec<&[u8]> = [mesh.as_str(), node.as_str(), rule, operation]
-        .map(str::as_bytes)
-        .into_iter()
-        .chain(figures.iter().map(|figure| &figure[..]))
-        .chain([&start[..]])
-        .collect();
-    for (key, value) in labels.iter() {
-        parts.extend([key.as_bytes(), value.as_bytes()]);
-    }
-    CaptureId::derived(&parts)
+    let names = [mesh.as_str(), node.as_str(), rule, operation].map(str::as_bytes);
+    let labels = labels.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
+    let figures = figures.iter().map(|figure| &figure[..]).chain([&start[..]]);
+    CaptureId::derived(&names.into_iter().chain(figures).chain(labels).collect::<Vec<_>>())
 }
 
 impl Capture {
@@ -81,18 +67,24 @@ impl Capture {
         order: CaptureOrder,
         peer: Option<CaptureId>,
     ) -> Self {
-        Self {
+        let ProcessSelector { pid, operation, labels } = order.process.clone();
+        let row = ProfileRow {
             id,
             node,
-            order,
+            operation,
+            labels,
+            seconds: order.seconds,
+            hz: order.hz,
+            start_seconds: seconds(order.start_at.0),
+            rule: order.rule.clone(),
             peer,
-            progress: Progress::Polling,
-            facts: CaptureFacts::default(),
-            was_answered: false,
-            size: 0,
-            next_at: now.mono,
-            is_busy: false,
-        }
+            state: ProfileState::Running,
+            reason: None,
+            facts: CaptureFacts { pid: pid.unwrap_or_default(), ..CaptureFacts::default() },
+            bytes: 0,
+        };
+        let (progress, next_at) = (Progress::Polling, now.mono);
+        Self { row, order, progress, was_answered: false, next_at, is_busy: false }
     }
 
     /// How it ended, if it has.
@@ -103,28 +95,8 @@ impl Capture {
         }
     }
 
-    /// Whether it has kept its node from another capture for this rule since then. One that is to
-    /// start is that of its peers too.
-    pub(super) fn is_spent(&self, now: Wall, rule: &RuleName, node: &NodeName) -> bool {
-        let start_at = self.order.start_at;
-        self.node == *node
-            && self.order.rule.as_ref() == Some(rule)
-            && start_at <= now
-            && now.since(start_at) < BREACH_PAUSE
-    }
-
-    /// Whether a profile of it is stored.
-    pub(super) fn has_profile(&self) -> bool {
-        let end = self.end().map(|end| end.outcome);
-        matches!(end, Some(ProfileState::Kept | ProfileState::Torn))
-    }
-
     pub(super) fn next_at(&self) -> Option<Mono> {
         (!self.is_busy && self.end().is_none()).then_some(self.next_at)
-    }
-
-    pub(super) fn start_at(&self) -> Wall {
-        self.order.start_at
     }
 
     /// What is to be done now; only one thing at a time.
@@ -132,19 +104,19 @@ impl Capture {
         if self.next_at().is_none_or(|at| at > now.mono) {
             return None;
         }
+        self.is_busy = true;
         let step = match &mut self.progress {
             Progress::Polling => CaptureStep::Order(self.order.clone()),
-            Progress::Fetching { bytes, .. } => CaptureStep::Chunk(chunk_number(bytes)),
-            Progress::Storing { outcome, bytes } => {
-                let (state, bytes) = (*outcome, std::mem::take(bytes));
-                self.is_busy = true;
-                let row = ProfileRow { state, has_profile: true, ..self.row() };
-                return Some(CaptureEffect::Store { id: self.id, row: Box::new(row), bytes });
+            Progress::Fetching { state, bytes } if bytes.len() as u64 == self.row.bytes => {
+                let (state, bytes) = (*state, std::mem::take(bytes));
+                self.progress = Progress::Storing { state };
+                let row = Box::new(ProfileRow { state, ..self.row.clone() });
+                return Some(CaptureEffect::Store { row, bytes });
             }
-            Progress::Ended(_) => return None,
+            Progress::Fetching { bytes, .. } => CaptureStep::Chunk(chunk_number(bytes)),
+            Progress::Storing { .. } | Progress::Ended(_) => return None,
         };
-        self.is_busy = true;
-        Some(CaptureEffect::Request { id: self.id, node: self.node.clone(), step })
+        Some(CaptureEffect::Request { id: self.row.id, node: self.row.node.clone(), step })
     }
 
     /// The node has responded, or not.
@@ -153,90 +125,87 @@ impl Capture {
         now: Now,
         response: Result<CaptureResponse, RequestError>,
     ) {
+        if let Progress::Storing { .. } = self.progress {
+            return;
+        }
         self.is_busy = false;
         self.next_at = now.mono.plus(POLL_EVERY);
         self.was_answered |= !matches!(response, Err(RequestError::NoResponse));
-        let progress = std::mem::replace(&mut self.progress, Progress::Polling);
-        self.progress = match (progress, response) {
-            (Progress::Polling | Progress::Fetching { .. }, Err(error))
-                if self.is_given_up(now) || error == RequestError::Invalid =>
-            {
-                Progress::Ended(CaptureEnd::failed(error.as_str()))
+        match response {
+            Ok(response) => self.progressed(now, &response),
+            Err(error) if self.is_given_up(now) || error == RequestError::Invalid => {
+                self.end_as(ProfileState::Failed, error.as_str());
             }
-            (Progress::Polling, Ok(response)) => self.polled(now, response),
-            (Progress::Fetching { outcome, bytes }, Ok(response)) => {
-                self.fetched(now, outcome, bytes, &response)
-            }
-            // It is requested again; a write has no response of a node.
-            (progress, _) => progress,
-        };
+            // It is requested again.
+            Err(_) => {}
+        }
     }
 
     /// The profile was stored, or why not.
     pub(super) fn on_stored(&mut self, stored: Result<(), &'static str>) {
-        self.is_busy = false;
-        let Progress::Storing { outcome, .. } = self.progress else { return };
-        self.progress = Progress::Ended(match stored {
-            Ok(()) => CaptureEnd { outcome, reason: "" },
-            Err(reason) => CaptureEnd::failed(reason),
-        });
+        let Progress::Storing { state } = self.progress else { return };
+        match stored {
+            Ok(()) => self.end_as(state, ""),
+            Err(reason) => self.end_as(ProfileState::Failed, reason),
+        }
     }
 
-    fn polled(&mut self, now: Now, response: CaptureResponse) -> Progress {
-        self.facts = response.facts;
-        let refused = |outcome, reason| Progress::Ended(CaptureEnd { outcome, reason });
-        let outcome = match response.state {
+    fn progressed(&mut self, now: Now, response: &CaptureResponse) {
+        let size = self.row.bytes;
+        let Progress::Fetching { bytes, .. } = &mut self.progress else {
+            return self.polled(now, response);
+        };
+        let expected = (size - bytes.len() as u64).min(CAPTURE_CHUNK_BYTES_MAX as u64);
+        if response.bytes != size || response.chunk.len() as u64 != expected {
+            return self.end_as(ProfileState::Failed, "incomplete");
+        }
+        bytes.extend_from_slice(&response.chunk);
+        self.next_at = now.mono;
+    }
+
+    fn polled(&mut self, now: Now, response: &CaptureResponse) {
+        let ordered_pid = self.row.facts.pid;
+        self.row.facts = response.facts.clone();
+        if self.row.facts.pid == 0 {
+            self.row.facts.pid = ordered_pid;
+        }
+
+        let state = match response.state {
             CaptureState::Waiting | CaptureState::Running if self.is_given_up(now) => {
-                return Progress::Ended(CaptureEnd::failed("too_slow"));
+                return self.end_as(ProfileState::Failed, "too_slow");
             }
             CaptureState::Waiting | CaptureState::Running => {
                 // It is known when there will be a profile; there is none before.
                 let left = self.ends_at().since(now.wall);
                 self.next_at = now.mono.plus(left.max(POLL_EVERY));
-                return Progress::Polling;
+                return;
             }
-            CaptureState::Failed(of) => return Progress::Ended(CaptureEnd::failed(of.as_str())),
-            CaptureState::Refused(of) => return refused(ProfileState::Refused, of.as_str()),
-            CaptureState::Expired => return refused(ProfileState::Expired, ""),
-            CaptureState::Unknown => return Progress::Ended(CaptureEnd::failed("unknown")),
+            CaptureState::Failed(of) => return self.end_as(ProfileState::Failed, of.as_str()),
+            CaptureState::Refused(of) => return self.end_as(ProfileState::Refused, of.as_str()),
+            CaptureState::Expired => return self.end_as(ProfileState::Expired, ""),
+            CaptureState::Unknown => return self.end_as(ProfileState::Failed, "unknown"),
             CaptureState::Kept => ProfileState::Kept,
             CaptureState::Torn => ProfileState::Torn,
         };
         if response.bytes == 0 {
-            return Progress::Ended(CaptureEnd::failed("empty"));
+            return self.end_as(ProfileState::Failed, "empty");
         }
-        self.size = response.bytes;
+        self.row.bytes = response.bytes;
         self.next_at = now.mono;
-        Progress::Fetching { outcome, bytes: Vec::new() }
+        self.progress = Progress::Fetching { state, bytes: Vec::new() };
     }
 
-    fn fetched(
-        &mut self,
-        now: Now,
-        outcome: ProfileState,
-        mut bytes: Vec<u8>,
-        response: &CaptureResponse,
-    ) -> Progress {
-        let left = self.size - bytes.len() as u64;
-        let expected = left.min(CAPTURE_CHUNK_BYTES_MAX as u64);
-        if response.bytes != self.size || response.chunk.len() as u64 != expected {
-            return Progress::Ended(CaptureEnd::failed("incomplete"));
+    fn end_as(&mut self, state: ProfileState, reason: &'static str) {
+        self.progress = Progress::Ended(CaptureEnd { state, reason });
+        self.row.state = state;
+        self.row.reason = (!reason.is_empty()).then(|| reason.to_owned());
+        if !self.was_answered {
+            self.row.facts.fix = UNANSWERED.to_owned();
         }
-        bytes.extend_from_slice(&response.chunk);
-        self.next_at = now.mono;
-        if expected == left {
-            Progress::Storing { outcome, bytes }
-        } else {
-            Progress::Fetching { outcome, bytes }
-        }
-    }
-
-    fn is_unanswered(&self) -> bool {
-        self.end().is_some() && !self.was_answered
     }
 
     fn ends_at(&self) -> Wall {
-        self.order.start_at.plus(Duration::from_secs(self.order.seconds.into()))
+        self.order.start_at.plus(std::time::Duration::from_secs(self.order.seconds.into()))
     }
 
     fn is_given_up(&self, now: Now) -> bool {
@@ -246,34 +215,6 @@ impl Capture {
             self.order.start_at.plus(UNANSWERED_AFTER)
         };
         now.wall >= last
-    }
-
-    pub(super) fn row(&self) -> ProfileRow {
-        let CaptureOrder { process, seconds: length, hz, start_at, rule, .. } = &self.order;
-        let end = self.end();
-        let mut facts = self.facts.clone();
-        if facts.pid == 0 {
-            facts.pid = process.pid.unwrap_or_default();
-        }
-        if self.is_unanswered() {
-            UNANSWERED.clone_into(&mut facts.fix);
-        }
-        ProfileRow {
-            id: self.id.to_string(),
-            node: self.node.clone(),
-            operation: process.operation.clone(),
-            labels: process.labels.clone(),
-            seconds: *length,
-            hz: *hz,
-            start_seconds: seconds(start_at.0),
-            rule: rule.clone(),
-            peer: self.peer.map(|peer| peer.to_string()),
-            state: end.map_or(ProfileState::Running, |end| end.outcome),
-            reason: end.map(|end| end.reason.to_owned()).filter(|reason| !reason.is_empty()),
-            facts,
-            bytes: self.size,
-            has_profile: self.has_profile(),
-        }
     }
 }
 

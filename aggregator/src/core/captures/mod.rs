@@ -15,8 +15,6 @@
 
 mod breach;
 mod capture;
-mod effect;
-mod ledger;
 #[cfg(test)]
 mod tests;
 
@@ -25,17 +23,18 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
-use plimsoll_schemas::summary::ProfileRow;
+use plimsoll_schemas::labelled;
+use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::wire::WireError;
-use plimsoll_schemas::wire::capture::{CaptureId, CaptureOrder, CaptureResponse, ProcessSelector};
+use plimsoll_schemas::wire::capture::{
+    CaptureId, CaptureOrder, CaptureResponse, CaptureStep, ProcessSelector,
+};
 use thiserror::Error;
 
-pub use self::breach::CapturePair;
-use self::breach::{AwaitedPair, Breaches};
+use self::breach::Breaches;
+pub use self::breach::{CapturePair, CaptureTarget};
 use self::capture::Capture;
-pub use self::effect::{CaptureEffect, CaptureTarget, ComparedPair, RequestError};
-pub use self::ledger::{CaptureEnd, CaptureLedger};
 use crate::limits::captures::{
     ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_AHEAD,
     START_WITHIN,
@@ -47,18 +46,61 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Captures {
     captures: BTreeMap<CaptureId, Capture>,
     breaches: Breaches,
-    /// Alerts whose two captures have not ended yet.
-    pairs: Vec<AwaitedPair>,
+    /// Pairs whose two captures have not ended yet.
+    pairs: Vec<OrderedPair>,
     pub ledger: CaptureLedger,
+    /// Whether alerts order captures.
+    pub on_breach: bool,
 }
 
-/// What a client orders.
+/// The captures of the two processes of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureCommand {
-    pub node: NodeName,
-    pub process: ProcessSelector,
-    pub seconds: Option<u32>,
-    pub hz: Option<u32>,
+pub struct OrderedPair {
+    pub of: CapturePair,
+    pub culprit: CaptureId,
+    pub peer: CaptureId,
+}
+
+/// To be done off the driver's thread; what came of it is reported back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CaptureEffect {
+    /// To send a request; see [`Captures::on_response`].
+    Request { id: CaptureId, node: NodeName, step: CaptureStep },
+    /// To store a profile; see [`Captures::on_stored`].
+    Store { row: Box<ProfileRow>, bytes: Vec<u8> },
+    /// To subtract the profile of a peer; what is found belongs to the alert.
+    Compare(OrderedPair),
+}
+
+labelled! {
+    /// Why a request has no response.
+    pub enum RequestError {
+        /// None came in time, or the request could not be sent.
+        NoResponse = "no_response",
+        /// Its bytes are none.
+        Invalid = "invalid_response",
+    }
+}
+
+/// How a capture ended, and why, in one word; empty if a profile is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CaptureEnd {
+    pub state: ProfileState,
+    pub reason: &'static str,
+}
+
+/// Ordered equals the sum of all ends and those that run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureLedger {
+    pub ordered: u64,
+    pub ended: BTreeMap<CaptureEnd, u64>,
+}
+
+impl CaptureLedger {
+    /// Captures without an end.
+    pub fn running(&self) -> u64 {
+        self.ordered - self.ended.values().sum::<u64>()
+    }
 }
 
 #[derive(Debug, Error, PartialEq)]
@@ -71,19 +113,11 @@ pub enum CaptureError {
     NoStore,
     #[error("{RUNNING_MAX} captures are running; retry when one has ended")]
     Full,
-    #[error("{}", out_of_bounds(.0))]
+    #[error(
+        "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to 60, \
+         hz 1 to 100"
+    )]
     Order(WireError),
-}
-
-fn out_of_bounds(error: &WireError) -> String {
-    match error {
-        WireError::Bounds { field: "process" } => {
-            "name the process by pid alone, or by operation and its labels".to_owned()
-        }
-        WireError::Bounds { field: "seconds" } => "seconds must be 1 to 60".to_owned(),
-        WireError::Bounds { field: "hz" } => "hz must be 1 to 100".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 impl Captures {
@@ -95,26 +129,19 @@ impl Captures {
         &mut self,
         now: Now,
         mesh: &MeshName,
-        command: CaptureCommand,
+        request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
-        let CaptureCommand { node, process, seconds, hz } = command;
-        let start_at = next_instant(now.wall, SECOND);
-        let order = CaptureOrder {
-            process,
-            seconds: seconds.unwrap_or(SECONDS_DEFAULT),
-            hz: hz.unwrap_or(HZ_DEFAULT),
-            start_at,
-            expires_at: start_at.plus(START_WITHIN),
-            rule: None,
-        };
+        let ProfileRequest { node, pid, operation, labels, seconds, hz } = request;
+        let process = ProcessSelector { pid, operation, labels };
+        let (seconds, hz) = (seconds.unwrap_or(SECONDS_DEFAULT), hz.unwrap_or(HZ_DEFAULT));
+        let order = CaptureOrder { seconds, hz, ..order_of(now, process, None) };
         order.check().map_err(CaptureError::Order)?;
 
         let id = capture::id(mesh, &node, &order);
-        if let Some(known) = self.captures.get(&id) {
-            return Ok(known.row());
+        if !self.captures.contains_key(&id) {
+            self.check_room(1)?;
         }
-        self.check_room(1)?;
-        Ok(self.add(now, id, node, order, None).row())
+        Ok(self.add(now, id, node, order, None).row.clone())
     }
 
     /// Alerts about one node fire: each such node and its peer are captured at one instant, unless
@@ -134,38 +161,35 @@ impl Captures {
             {
                 return;
             }
-            if self.breaches.is_paused(&alert) {
+            if self.is_spent(now.wall, &alert.rule, alert.scope.node()) {
                 continue;
             }
             sought += 1;
             if let Some(pair) = pair_of(self, alert) {
-                self.breaches.count(now.wall, &pair.alert);
+                self.breaches.count(now.wall, &pair);
                 self.order_pair(now, mesh, pair);
             }
         }
     }
 
-    /// Whether a node has started a capture for this rule so recently that it refuses another one.
-    pub fn is_spent(&self, now: Wall, rule: &RuleName, node: &NodeName) -> bool {
-        self.captures.values().any(|of| of.is_spent(now, rule, node))
+    /// Whether a node was captured for this rule so recently that it refuses another capture.
+    pub fn is_spent(&self, now: Wall, rule: &RuleName, node: &str) -> bool {
+        self.breaches.is_spent(now, rule, node)
     }
 
     fn order_pair(&mut self, now: Now, mesh: &MeshName, pair: CapturePair) {
-        let start_at = next_instant(now.wall, SECOND);
-        let [of_culprit, of_peer] =
-            [&pair.culprit, &pair.peer].map(|target| pair.order(target, start_at));
+        let order = |target: &CaptureTarget| {
+            let (operation, labels) = (Some(pair.alert.operation.clone()), target.labels.clone());
+            let process = ProcessSelector { pid: None, operation, labels };
+            order_of(now, process, Some(pair.alert.rule.clone()))
+        };
+        let [of_culprit, of_peer] = [&pair.culprit, &pair.peer].map(order);
         let culprit = capture::id(mesh, &pair.culprit.node, &of_culprit);
         let peer = capture::id(mesh, &pair.peer.node, &of_peer);
 
-        self.add(now, culprit, pair.culprit.node, of_culprit, Some(peer));
+        self.add(now, culprit, pair.culprit.node.clone(), of_culprit, Some(peer));
         self.add(now, peer, pair.peer.node.clone(), of_peer, Some(culprit));
-        self.pairs.push(AwaitedPair(ComparedPair {
-            alert: pair.alert,
-            culprit,
-            peer,
-            culprit_labels: pair.culprit.labels,
-            peer_target: pair.peer,
-        }));
+        self.pairs.push(OrderedPair { of: pair, culprit, peer });
     }
 
     fn add(
@@ -220,46 +244,51 @@ impl Captures {
         };
         advance(capture);
         if let Some(end) = capture.end() {
-            self.ledger.count(end);
+            *self.ledger.ended.entry(end).or_default() += 1;
             self.evict();
         }
     }
 
     /// The two profiles of an alert, once both are stored.
     fn next_compared(&mut self) -> Option<CaptureEffect> {
-        let captures = &self.captures;
-        let of = |id: &CaptureId| {
-            captures.get(id).filter(|of| of.end().is_none_or(|_| of.has_profile()))
+        let state = |id: &CaptureId| self.captures.get(id).map(|of| of.row.state);
+        let all = |pair: &OrderedPair, is: fn(ProfileState) -> bool| {
+            [&pair.culprit, &pair.peer].into_iter().all(|id| state(id).is_some_and(is))
         };
         // Without one of the two there is no difference.
-        self.pairs
-            .retain(|AwaitedPair(pair)| of(&pair.culprit).is_some() && of(&pair.peer).is_some());
-
-        let is_stored = |id: &CaptureId| captures.get(id).is_some_and(Capture::has_profile);
-        let ready = |AwaitedPair(of): &AwaitedPair| is_stored(&of.culprit) && is_stored(&of.peer);
-        let AwaitedPair(pair) = self.pairs.extract_if(.., |of| ready(of)).next()?;
+        self.pairs.retain(|pair| all(pair, |of| of.has_profile() || of == ProfileState::Running));
+        let pair = self.pairs.extract_if(.., |pair| all(pair, ProfileState::has_profile)).next()?;
         Some(CaptureEffect::Compare(pair))
     }
 
-    /// Those that started first make room.
+    /// Of those that have ended, the one that started first makes room.
     fn evict(&mut self) {
-        let ended = self.captures.iter().filter(|(_, of)| of.end().is_some());
-        let mut ended: Vec<_> = ended.map(|(id, of)| (of.start_at(), *id)).collect();
-        ended.sort_unstable();
-        let extra = ended.len().saturating_sub(ENDED_MAX);
-        for (_, id) in ended.into_iter().take(extra) {
-            self.captures.remove(&id);
+        let ended = self.captures.values().map(|of| &of.row);
+        let ended = ended.filter(|row| row.state != ProfileState::Running);
+        if ended.clone().count() > ENDED_MAX {
+            let oldest = ended.min_by(|a, b| a.start_seconds.total_cmp(&b.start_seconds));
+            let oldest = oldest.map(|row| row.id);
+            self.captures.retain(|id, _| Some(*id) != oldest);
         }
     }
 
-    /// All that are known, in no order.
+    /// All that are known and have no profile, in no order.
     pub fn rows(&self) -> Vec<ProfileRow> {
-        self.captures.values().map(Capture::row).collect()
+        let rows = self.captures.values().map(|of| &of.row);
+        rows.filter(|row| !row.state.has_profile()).cloned().collect()
     }
 }
 
-/// The first multiple of `grid` that is far enough ahead.
-fn next_instant(now: Wall, grid: Duration) -> Wall {
-    let earliest = now.plus(START_AHEAD).0;
-    Wall(earliest.div_ceil(nanos(grid)).saturating_mul(nanos(grid)))
+/// An order with the defaults, which starts as soon as all nodes can have it.
+fn order_of(now: Now, process: ProcessSelector, rule: Option<RuleName>) -> CaptureOrder {
+    let start_at = next_instant(now.wall);
+    let expires_at = start_at.plus(START_WITHIN);
+    let (seconds, hz) = (SECONDS_DEFAULT, HZ_DEFAULT);
+    CaptureOrder { process, seconds, hz, start_at, expires_at, rule }
+}
+
+/// The first whole second that is far enough ahead.
+fn next_instant(now: Wall) -> Wall {
+    let second = nanos(SECOND);
+    Wall(now.plus(START_AHEAD).0.div_ceil(second).saturating_mul(second))
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use plimsoll_schemas::alert::{AlertKey, Scope};
-use plimsoll_schemas::ids::{Labels, Operation, RuleName};
+use plimsoll_schemas::ids::{Labels, Operation};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::ProfileState;
 use plimsoll_schemas::wire::capture::{
@@ -28,9 +28,9 @@ fn at(seconds: f64) -> Now {
     Now { mono: Mono(ns), wall: Wall(1_000 * SECOND_NS + ns) }
 }
 
-fn command(name: &str) -> CaptureCommand {
-    let process = ProcessSelector { pid: Some(42), ..ProcessSelector::default() };
-    CaptureCommand { node: node(name), process, seconds: None, hz: None }
+fn request(name: &str) -> ProfileRequest {
+    let (node, labels) = (node(name), Labels::default());
+    ProfileRequest { node, pid: Some(42), operation: None, labels, seconds: None, hz: None }
 }
 
 fn target(name: &str) -> CaptureTarget {
@@ -40,13 +40,8 @@ fn target(name: &str) -> CaptureTarget {
 fn pair(rule: &str, culprit: &str) -> CapturePair {
     let operation = Operation::new("step").unwrap();
     let rule = RuleName::new(rule).unwrap();
-    let scope = Scope::Node(node(culprit));
-    CapturePair {
-        alert: AlertKey { rule, scope, operation: operation.clone() },
-        operation,
-        culprit: target(culprit),
-        peer: target("peer"),
-    }
+    let alert = AlertKey { rule, scope: Scope::Node(node(culprit)), operation };
+    CapturePair { alert, culprit: target(culprit), peer: target("peer") }
 }
 
 /// An alert fires that has this pair.
@@ -69,14 +64,19 @@ fn requested(captures: &mut Captures, now: Now) -> (CaptureId, CaptureStep) {
     }
 }
 
+/// All rows, also those whose profiles are stored.
+fn rows(captures: &Captures) -> Vec<ProfileRow> {
+    captures.captures.values().map(|of| of.row.clone()).collect()
+}
+
 fn one(captures: &Captures) -> ProfileRow {
-    captures.rows().into_iter().next().unwrap()
+    rows(captures).remove(0)
 }
 
 #[test]
 fn a_profile_is_polled_fetched_and_stored() {
     let mut captures = Captures::default();
-    let row = captures.order(at(0.2), &mesh(), command("n1")).unwrap();
+    let row = captures.order(at(0.2), &mesh(), request("n1")).unwrap();
     assert_eq!((row.state, row.start_seconds, row.seconds), (ProfileState::Running, 1_002.0, 10));
     let (id, step) = requested(&mut captures, at(0.2));
     assert!(matches!(&step, CaptureStep::Order(order) if order.start_at == at(2.0).wall));
@@ -96,11 +96,11 @@ fn a_profile_is_polled_fetched_and_stored() {
     let Some(CaptureEffect::Store { row, bytes, .. }) = captures.next_effect(at(12.2)) else {
         panic!("a profile that is whole is stored")
     };
-    assert_eq!((row.state, row.has_profile, bytes.len()), (ProfileState::Kept, true, size));
+    assert_eq!((row.state, bytes.len()), (ProfileState::Kept, size));
     assert_eq!(one(&captures).state, ProfileState::Running);
     captures.on_stored(id, Ok(()));
     assert_eq!((one(&captures).state, one(&captures).bytes), (ProfileState::Kept, size as u64));
-    assert_eq!(captures.next_deadline(), None);
+    assert_eq!((captures.next_deadline(), captures.rows()), (None, vec![]), "the store has it");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn every_end_has_its_reason() {
     ];
     for (respond, state, reason) in table {
         let mut captures = Captures::default();
-        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        captures.order(at(0.0), &mesh(), request("n1")).unwrap();
         let (id, _) = requested(&mut captures, at(0.0));
         captures.on_response(at(0.1), id, respond(id));
         let row = one(&captures);
@@ -132,7 +132,7 @@ fn a_silent_node_is_asked_until_it_is_given_up() {
     let given_up = 11.0 + GIVE_UP_AFTER.as_secs_f64();
     for (responds, given_up) in [(false, 11.0), (true, given_up)] {
         let mut captures = Captures::default();
-        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        captures.order(at(0.0), &mesh(), request("n1")).unwrap();
         if responds {
             let (id, _) = requested(&mut captures, at(0.0));
             captures.on_response(at(0.0), id, Ok(response(id, CaptureState::Waiting, 0, 0)));
@@ -159,7 +159,7 @@ fn assert_given_up_at(mut captures: Captures, given_up: f64) {
 fn a_chunk_that_does_not_fit_ends_the_capture() {
     for (size, chunk) in [(9, 8), (9, 10), (8, 8)] {
         let mut captures = Captures::default();
-        captures.order(at(0.0), &mesh(), command("n1")).unwrap();
+        captures.order(at(0.0), &mesh(), request("n1")).unwrap();
         let (id, _) = requested(&mut captures, at(0.0));
         captures.on_response(at(0.1), id, Ok(response(id, CaptureState::Kept, 9, 0)));
         let (id, _) = requested(&mut captures, at(0.1));
@@ -170,15 +170,12 @@ fn a_chunk_that_does_not_fit_ends_the_capture() {
 
 #[test]
 fn orders_out_of_bounds_name_what_is_allowed() {
-    let both = ProcessSelector {
-        operation: Some(Operation::new("step").unwrap()),
-        ..command("n1").process
-    };
+    let both = ProfileRequest { operation: Some(Operation::new("step").unwrap()), ..request("n1") };
     for (wrong, words) in [
-        (CaptureCommand { seconds: Some(61), ..command("n1") }, "seconds must be 1 to 60"),
-        (CaptureCommand { hz: Some(0), ..command("n1") }, "hz must be 1 to 100"),
-        (CaptureCommand { process: both, ..command("n1") }, "by pid alone"),
-        (CaptureCommand { process: ProcessSelector::default(), ..command("n1") }, "by operation"),
+        (ProfileRequest { seconds: Some(61), ..request("n1") }, "seconds is out of bounds"),
+        (ProfileRequest { hz: Some(0), ..request("n1") }, "hz is out of bounds"),
+        (both, "process is out of bounds; name the process by pid alone"),
+        (ProfileRequest { pid: None, ..request("n1") }, "by operation"),
     ] {
         let error = Captures::default().order(at(0.0), &mesh(), wrong).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -189,10 +186,10 @@ fn orders_out_of_bounds_name_what_is_allowed() {
 fn captures_at_once_are_bounded_and_a_repeated_order_is_one() {
     let mut captures = Captures::default();
     for n in 0..RUNNING_MAX {
-        captures.order(at(0.2), &mesh(), command(&format!("n{n}"))).unwrap();
+        captures.order(at(0.2), &mesh(), request(&format!("n{n}"))).unwrap();
     }
-    assert_eq!(captures.order(at(0.0), &mesh(), command("n")), Err(CaptureError::Full));
-    let again = captures.order(at(0.4), &mesh(), command("n1")).unwrap();
+    assert_eq!(captures.order(at(0.0), &mesh(), request("n")), Err(CaptureError::Full));
+    let again = captures.order(at(0.4), &mesh(), request("n1")).unwrap();
     assert_eq!((again.node.as_str(), captures.ledger.ordered), ("n1", RUNNING_MAX as u64));
 }
 
@@ -201,7 +198,7 @@ fn an_alert_orders_its_node_and_a_peer_at_one_instant_and_not_again() {
     let mut captures = Captures::default();
     breach(&mut captures, at(0.0), pair("slow", "n1"));
     breach(&mut captures, at(1.0), pair("slow", "n1"));
-    let mut rows = captures.rows();
+    let mut rows = rows(&captures);
     rows.sort_by(|a, b| a.node.cmp(&b.node));
     let [culprit, peer] = rows.try_into().unwrap();
     assert_eq!((culprit.node.as_str(), peer.node.as_str()), ("n1", "peer"));
@@ -212,7 +209,7 @@ fn an_alert_orders_its_node_and_a_peer_at_one_instant_and_not_again() {
     breach(&mut captures, at(1.0), pair("slow", "n2"));
     breach(&mut captures, at(1.0), pair("other", "n1"));
     let rule = |name| RuleName::new(name).unwrap();
-    let is_spent = |now, name| captures.is_spent(at(now).wall, &rule(name), &node("peer"));
+    let is_spent = |now, name| captures.is_spent(at(now).wall, &rule(name), "peer");
     assert!(!is_spent(0.9, "slow") && is_spent(1.0, "slow") && !is_spent(1.0, "third"));
     assert!(!is_spent(2.0 + BREACH_PAUSE.as_secs_f64(), "slow"));
     // The capture of the peer at that instant serves both alerts of one rule.
@@ -224,11 +221,12 @@ fn an_alert_orders_its_node_and_a_peer_at_one_instant_and_not_again() {
 fn alerts_order_a_bounded_number_an_hour() {
     let mut breaches = Breaches::default();
     let mut admitted = |now: f64, n: usize| {
-        let alert = pair("slow", &format!("n{n}")).alert;
-        breaches.expire(at(now).wall);
-        let is_admitted = !breaches.is_full() && !breaches.is_paused(&alert);
+        let (pair, now) = (pair("slow", &format!("n{n}")), at(now).wall);
+        breaches.expire(now);
+        let is_spent = breaches.is_spent(now, &pair.alert.rule, &format!("n{n}"));
+        let is_admitted = !breaches.is_full() && !is_spent;
         if is_admitted {
-            breaches.count(at(now).wall, &alert);
+            breaches.count(now, &pair);
         }
         is_admitted
     };
@@ -278,7 +276,7 @@ fn two_stored_profiles_of_an_alert_are_compared_once() {
     store(&mut captures, CaptureState::Kept);
     store(&mut captures, CaptureState::Kept);
     let Some(CaptureEffect::Compare(found)) = captures.next_effect(at(0.0)) else { panic!() };
-    assert_eq!((found.alert, found.peer_target), (pair("slow", "n1").alert, target("peer")));
+    assert_eq!(found.of, pair("slow", "n1"));
     assert_eq!(captures.next_effect(at(0.0)), None);
 
     breach(&mut captures, at(9.0), pair("slow", "n2"));
@@ -340,15 +338,14 @@ proptest! {
             let any = |n: u8| ids.get(usize::from(n) % ids.len().max(1)).copied();
             match event {
                 Event::Order(n) => {
-                    let _full = captures.order(at(now), &mesh(), command(&format!("n{n}")));
+                    let _full = captures.order(at(now), &mesh(), request(&format!("n{n}")));
                 }
                 Event::Breach(n) => {
                     breach(&mut captures, at(now), pair("slow", &format!("n{n}")));
                 }
                 Event::Effect => match captures.next_effect(at(now)) {
-                    Some(CaptureEffect::Request { id, .. } | CaptureEffect::Store { id, .. }) => {
-                        ids.push(id);
-                    }
+                    Some(CaptureEffect::Request { id, .. }) => ids.push(id),
+                    Some(CaptureEffect::Store { row, .. }) => ids.push(row.id),
                     Some(CaptureEffect::Compare(_)) | None => {}
                 },
                 Event::Response(n, state, size, chunk) => if let Some(id) = any(n) {
@@ -365,7 +362,7 @@ proptest! {
                 Event::Wait(seconds) => now += f64::from(seconds),
             }
 
-            let rows = captures.rows();
+            let rows = rows(&captures);
             let running = rows.iter().filter(|row| row.state == ProfileState::Running).count();
             prop_assert_eq!(running as u64, captures.ledger.running());
             prop_assert!(running <= RUNNING_MAX && captures.pairs.len() <= RUNNING_MAX);
@@ -383,14 +380,14 @@ proptest! {
             breach(&mut captures, at(now), pair("slow", "n1"));
             let mut ids: Vec<_> = captures.captures.keys().copied().collect();
             ids.sort_unstable();
-            (captures.rows()[0].start_seconds, ids)
+            (rows(&captures)[0].start_seconds, ids)
         };
         let now = f64::from(start);
         let ((first, a), (second, b)) = (ids(now), ids(now + offset));
         // Each has an instant of its own, and the order is the same unless ten seconds end between.
         prop_assert_eq!(a == b, (first / 10.0).floor() == (second / 10.0).floor());
         prop_assert!(second == first || (second - first - 1.0).abs() < 1e-6);
-        let other = Captures::default().order(at(now), &mesh(), command("n1")).unwrap().id;
-        prop_assert!(!a.iter().any(|id| id.to_string() == other));
+        let other = Captures::default().order(at(now), &mesh(), request("n1")).unwrap().id;
+        prop_assert!(!a.contains(&other));
     }
 }

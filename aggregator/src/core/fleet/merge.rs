@@ -31,8 +31,6 @@ pub struct MergedSnapshot {
     pub reported: Option<u64>,
     /// Its samples: of a shard's report those of each slot, else at most one.
     pub samples: Vec<MergedSamples>,
-    /// Operations whose clients have all ended in order.
-    pub ended: Vec<Operation>,
     /// Samples that its node reports as lost and had not reported before, by reason.
     pub lost: Vec<(LossReason, u64)>,
 }

@@ -39,6 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::blame::NO_STEPS_AFTER;
 use crate::limits::{
     ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_RETURNS_NO_MORE, NODE_SILENT_AFTER,
     NODES_MAX, SPENT_SLOTS_MAX,
@@ -364,14 +365,17 @@ impl Fleet {
         // What a successor reports of a crashed incarnation is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
         let reported = bus.as_ref().map(|_| header.length_ns);
-        let ended = bus.as_ref().map(|bus| bus.ended_operations.to_vec()).unwrap_or_default();
 
         if let Some(bus) = bus {
             node.account.on_report(&header, &bus);
-            // Only of operations with a budget it is ever asked whether their jobs have ended;
-            // names of others would fill the bounded list.
-            let judged = |of: &&Operation| self.retention.is_judged(of);
-            node.take_ended(taken, bus.ended_operations.iter().filter(judged));
+            // Only of steps and of operations with a budget it is ever asked whether their jobs
+            // have ended; names of others would fill the bounded list.
+            let ended = bus
+                .ended_operations
+                .iter()
+                .filter(|of| self.retention.is_judged(of) || node.operations.has_phases(of));
+            let ended: Vec<_> = ended.collect();
+            node.take_ended(taken, ended.into_iter());
             node.take_bus(from, bus);
             node.observe_bus();
         }
@@ -427,8 +431,7 @@ impl Fleet {
             merging.add(times, &header.node, of, node);
         }
 
-        let node = header.node;
-        Some(MergedSnapshot { node, taken, run_reports, reported, samples, ended, lost })
+        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.
@@ -798,9 +801,21 @@ impl Fleet {
         of_jobs.or(reasons.first()).copied()
     }
 
-    /// When the newest sample of a node's operation was taken.
-    pub fn newest_of_node(&self, node: &NodeName, operation: &Operation) -> Option<Wall> {
-        Some(self.nodes.get(node)?.operations.get(operation)?.newest())
+    /// Why no more steps are to be expected of a node, as far as that is known of steps alone.
+    pub fn end_of_steps(
+        &self,
+        now: Wall,
+        scope: &Scope,
+        operation: &Operation,
+    ) -> Option<AlertEndReason> {
+        let Scope::Node(node) = scope else { return None };
+        let node = self.nodes.get(node)?;
+        if node.has_ended(operation) {
+            return Some(AlertEndReason::JobEnded);
+        }
+        let newest = node.operations.get(operation).map(Windows::newest).unwrap_or_default();
+        let is_over = node.presence(now) == Presence::Up && now.since(newest) >= NO_STEPS_AFTER;
+        is_over.then_some(AlertEndReason::NoSteps)
     }
 
     /// Whether a node reports and has received no gauge of an operation for so long that the job

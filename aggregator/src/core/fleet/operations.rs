@@ -122,6 +122,13 @@ impl Operations {
         self.all.get(operation)
     }
 
+    /// Whether an operation is a step: others are its phases (N85).
+    pub fn has_phases(&self, step: &Operation) -> bool {
+        let is_phase =
+            |name: &str| name.strip_prefix(step.as_str()).is_some_and(|of| of.starts_with('.'));
+        self.all.keys().any(|name| is_phase(name.as_str()))
+    }
+
     pub fn judged(&self, budget: &Budget) -> Option<&Windows> {
         match budget.selector.is_everything() {
             true => self.all.get(&budget.operation),

@@ -36,7 +36,6 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
         run_reports: Vec::new(),
         reported: Some(nanos(SECOND)),
         samples: vec![MergedSamples { taken: at(seconds), node_labels, latency }],
-        ended: Vec::new(),
         lost: Vec::new(),
     }
 }

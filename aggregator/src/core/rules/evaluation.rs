@@ -41,7 +41,8 @@ pub struct Evaluation {
     pub(super) broker: BrokerHealth,
     pub(super) active: Vec<AlertKey>,
     pub(super) own: SelfMonitoring,
-    pub(super) found: Vec<AlertFinding>,
+    /// What other rooms have found already.
+    pub(in crate::core) found: Vec<AlertFinding>,
 }
 
 #[derive(Debug)]
@@ -59,20 +60,14 @@ pub struct Judged {
 }
 
 impl Evaluation {
-    /// The same with what other rooms have found already.
-    #[must_use]
-    pub fn with_found(self, found: Vec<AlertFinding>) -> Self {
-        Self { found, ..self }
-    }
-
     /// Judges every rule. With thousands of nodes that takes a tenth of a second.
     pub fn judge(self) -> Judged {
-        let Self { time, rules, fleet, broker, active, own, found: found_before } = self;
+        let Self { time, rules, fleet, broker, active, own, found } = self;
         let inputs = Inputs { fleet: &fleet, broker };
         let active: ActiveAlerts<'_> = active.iter().collect();
-        let (mut found, shares) = judge(time.at, &rules, inputs, &active, &own);
-        found.extend(found_before);
-        Judged { time, rules, fleet, broker, found, shares }
+        let (mut judged, shares) = judge(time.at, &rules, inputs, &active, &own);
+        judged.extend(found);
+        Judged { time, rules, fleet, broker, found: judged, shares }
     }
 }
 

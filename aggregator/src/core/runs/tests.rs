@@ -36,7 +36,6 @@ fn reported(node: &str, seconds: u64, run: &str, change: RunChange) -> MergedSna
         run_reports,
         reported: None,
         samples: Vec::new(),
-        ended: Vec::new(),
         lost: Vec::new(),
     }
 }
@@ -52,7 +51,7 @@ fn sampled(node: &str, seconds: u64, run: &str, by_node: bool) -> MergedSnapshot
     let (node, taken) = (NodeName::new(node).unwrap(), at(seconds));
     let samples = vec![MergedSamples { taken, node_labels, latency }];
     let (run_reports, lost) = (Vec::new(), Vec::new());
-    MergedSnapshot { node, taken, run_reports, reported: None, samples, ended: Vec::new(), lost }
+    MergedSnapshot { node, taken, run_reports, reported: None, samples, lost }
 }
 
 fn begin(run: &str) -> RunCommand {

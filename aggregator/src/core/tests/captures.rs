@@ -18,6 +18,12 @@ fn judged(mut core: Core, values: [u64; 6], seconds: u32) -> Core {
     core
 }
 
+fn capturing() -> Core {
+    let mut core = core();
+    core.captures_mut().on_breach = true;
+    core
+}
+
 /// Nodes of all captures, those with a rule first.
 fn captured(core: &Core) -> Vec<ProfileRow> {
     let mut rows = core.captures().rows();
@@ -34,7 +40,7 @@ fn page(core: &Core, now: Now) -> AlertsPage {
 
 #[test]
 fn an_alert_captures_its_node_and_the_one_with_the_median_value() {
-    let core = judged(core().capturing(true), [3, 90, 5, 4, 9, 7], 12);
+    let core = judged(capturing(), [3, 90, 5, 4, 9, 7], 12);
     let rows = captured(&core);
     let nodes: Vec<_> = rows.iter().map(|row| row.node.as_str()).collect();
     // Of 3, 4, 5, 7 and 9 ms.
@@ -51,7 +57,7 @@ fn an_alert_captures_its_node_and_the_one_with_the_median_value() {
 fn nothing_is_captured_unless_it_is_set_or_without_a_peer() {
     let values = [3, 90, 5, 4, 9, 7];
     assert_eq!(captured(&judged(core(), values, 12)), []);
-    let mut alone = core().capturing(true);
+    let mut alone = capturing();
     let mut speaker = Speaker::new("a");
     for second in 0..12 {
         let now = start().after(second * SECOND);
@@ -64,7 +70,7 @@ fn nothing_is_captured_unless_it_is_set_or_without_a_peer() {
 
 #[test]
 fn what_a_node_does_more_than_its_peer_is_sent_once_and_goes_with_the_alert() {
-    let mut core = judged(core().capturing(true), [3, 90, 5, 4, 9, 7], 12);
+    let mut core = judged(capturing(), [3, 90, 5, 4, 9, 7], 12);
     let now = start().after(12 * SECOND);
     let alert = page(&core, now).alerts.into_iter().find(|of| of.key.scope.node() == "b").unwrap();
     let function = FunctionEvidence { function: "gc (a.py:1)".into(), culprit: 0.5, peer: 0.1 };

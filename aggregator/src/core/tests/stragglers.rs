@@ -88,7 +88,7 @@ impl Job {
     /// What fires, as the page has it.
     fn firing(&self) -> Vec<(String, DataStatus)> {
         let view = self.core.read_view(self.now.wall, "test");
-        let rows = view.blame_page().alerts.iter();
+        let rows = view.blame.alerts.iter();
         rows.map(|row| (row.node.to_string(), row.data)).collect()
     }
 }
@@ -98,8 +98,7 @@ fn a_straggler_fires_once_and_ends_when_it_is_over() {
     let mut job = Job::new();
     job.run(LEARNING, 0);
     let view = job.core.read_view(job.now.wall, "test");
-    let cohorts: Vec<_> =
-        view.blame_page().cohorts.iter().map(|row| (row.state, row.peers)).collect();
+    let cohorts: Vec<_> = view.blame.cohorts.iter().map(|row| (row.state, row.peers)).collect();
     assert_eq!((cohorts, job.firing()), (vec![(CohortState::Judged, 4)], vec![]));
 
     job.run(NAMING, 20);
@@ -161,7 +160,7 @@ fn an_alert_whose_node_is_up_without_steps_ends_after_ten_minutes() {
     let mut job = Job::new();
     job.run(LEARNING, 0);
     job.run(NAMING, 20);
-    job.pause(600);
+    job.pause(590);
     assert_eq!(job.firing(), [("c".to_owned(), DataStatus::NoData)]);
     job.pause(20);
     assert_eq!((job.firing(), job.ended()), (vec![], Some(AlertEndReason::NoSteps)));

@@ -4,16 +4,8 @@ use plimsoll_schemas::alert::{AlertState, Evidence, Scope};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{BlamePage, StragglerRow};
 
-use super::read_view::ReadView;
 use crate::core::alerting::Alerting;
 use crate::core::blame::Blame;
-
-impl ReadView {
-    /// Which peers are slow, and why none is named.
-    pub fn blame_page(&self) -> &BlamePage {
-        &self.blame
-    }
-}
 
 /// The page as of now; a rule about stragglers has few alerts.
 pub(in crate::core) fn blame_page(blame: &Blame, rules: &Rules, alerting: &Alerting) -> BlamePage {
@@ -22,19 +14,17 @@ pub(in crate::core) fn blame_page(blame: &Blame, rules: &Rules, alerting: &Alert
 
     let alerts = firing.filter_map(|(key, entry)| {
         let Scope::Node(node) = &key.scope else { return None };
-        let of_last = || match entry.notified.as_ref()?.evidence.clone() {
-            Evidence::Straggler(evidence) => Some(evidence),
-            Evidence::Latency(_) | Evidence::Burn(_) | Evidence::Gap(_) | Evidence::Value(_) => {
-                None
-            }
+        let of_last = || {
+            let last = entry.notified.as_ref()?.evidence.clone();
+            if let Evidence::Straggler(of) = last { Some(of) } else { None }
         };
-        let evidence = blame.evidence(key).or_else(of_last)?;
+        let now = blame.slowest(key).map(|of| of.evidence);
+        let evidence = now.or_else(of_last)?;
         let function = alerting.profile(key).and_then(|of| of.function_of(&evidence));
         Some(StragglerRow {
             rule: key.rule.clone(),
             node: node.clone(),
             operation: key.operation.clone(),
-            state: entry.state,
             data: entry.data,
             sentence: evidence.sentence(node.as_str(), entry.state, function),
             evidence,

@@ -7,7 +7,7 @@
 //! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`],
 //! [`ReadView::nodes_page`], [`ReadView::node_page`], [`ReadView::headroom_page`],
 //! [`ReadView::backpressure_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`]
-//! compute, [`ReadView::blame_page`] returns.
+//! compute.
 
 mod alerts;
 mod backpressure;
@@ -42,9 +42,7 @@ pub(super) use freshness::of_mesh;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
-pub use own_counts::{
-    AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, ProfileStats, RuleFileStats,
-};
+pub use own_counts::{AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, RuleFileStats};
 pub use read_view::{AlertCounts, ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};

@@ -34,8 +34,8 @@ pub struct OwnCounts {
     pub asks: AskCounts,
     /// What became of captures.
     pub captures: CaptureLedger,
-    /// Profiles that are kept; `None` when none are.
-    pub profiles: Option<ProfileStats>,
+    /// Files of profiles that could not be used; `None` when no profile is kept.
+    pub profiles_quarantined: Option<u64>,
     /// Reports to an aggregator above; `None` unless it reads one partition.
     pub shard: Option<ShardCounts>,
     pub confirmations: ConfirmationStats,
@@ -45,15 +45,6 @@ pub struct OwnCounts {
     pub broker_faults: BTreeMap<&'static str, u64>,
     /// Published advisories about the version of the connected broker, if it is known.
     pub broker_advisories: Option<usize>,
-}
-
-/// The profiles that are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProfileStats {
-    pub profiles: usize,
-    pub bytes: u64,
-    /// Files that could not be used, since the start.
-    pub quarantined: u64,
 }
 
 /// What became of requests of nodes' own histories.

@@ -7,7 +7,7 @@ use plimsoll_runtime::{build, process};
 use prometheus::proto::MetricType;
 
 use crate::core::captures::CaptureEnd;
-use crate::core::view::{AskCounts, ProfileStats, View};
+use crate::core::view::{AskCounts, View};
 use crate::exposition::writer::{Family, NONE, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
@@ -110,17 +110,13 @@ fn write_captures(writer: &mut Writer, view: &View) {
     writer.gauge("plimsoll_aggregator_captures_running", help, captures.running());
     let help = "Captures that have ended, by outcome and reason";
     writer.family(Family::counter("plimsoll_aggregator_captures_total", help), |rows| {
-        for (CaptureEnd { outcome, reason }, n) in &captures.ended {
-            let labels = rows.labels([("outcome", outcome.as_str()), ("reason", reason)]);
+        for (CaptureEnd { state, reason }, n) in &captures.ended {
+            let labels = rows.labels([("outcome", state.as_str()), ("reason", reason)]);
             rows.add(&[&labels], Value::Count(*n));
         }
     });
 
-    let Some(ProfileStats { profiles, bytes, quarantined }) = view.own.profiles else { return };
-    let help = "Profiles that are kept";
-    writer.gauge("plimsoll_aggregator_profiles", help, profiles as u64);
-    let help = "Bytes of the profiles that are kept";
-    writer.gauge("plimsoll_aggregator_profiles_bytes", help, bytes);
+    let Some(quarantined) = view.own.profiles_quarantined else { return };
     let help = "Files of profiles that were quarantined";
     writer.counter("plimsoll_aggregator_profiles_quarantined_total", help, quarantined);
 }

@@ -9,12 +9,10 @@ use crate::exposition::writer::{Family, Writer};
 type Counted = (&'static str, fn(&CohortRow) -> u64);
 
 /// A peer may be in several, and is in the first of them unless its cohort is silent.
-const STATES: [Counted; 6] = [
+const STATES: [Counted; 4] = [
     ("reporting", |row| row.peers),
     ("learning", |row| if row.state == CohortState::Learning { row.peers } else { 0 }),
     ("abstained", |row| row.abstained),
-    ("incomplete", |row| row.incomplete),
-    ("tied", |row| row.tied),
     ("named", |row| row.named),
 ];
 

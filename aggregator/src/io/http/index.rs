@@ -42,11 +42,11 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/runs/compare
                    JSON: shifts from one run to another, ?a=, b=, operation=
 /api/v1/profiles   JSON: captures and their profiles, newest first
-                   ?node=, state=running|kept|torn|failed|refused|expired, limit=1..1000
+                   ?node=, limit=1..1000
                    POST {node, operation, labels, pid, seconds, hz}
 /api/v1/profiles/<id>
                    JSON: one capture: its state, and how it went; below it
-                   /pprof, /folded?state=, /svg and /flame.json ?minus=<id of a peer>, state=
+                   /pprof, /svg and /flame.json ?minus=<id of a peer>
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

@@ -192,7 +192,7 @@ impl Pages {
             Page::Ledger => json(&state.ledger_page()),
             Page::Headroom => json(&state.headroom_page()),
             Page::Backpressure => json(&state.backpressure_page()),
-            Page::Blame => json(state.blame_page()),
+            Page::Blame => json(&state.blame),
         };
 
         drop(spawn_blocking(move || drop(source)));

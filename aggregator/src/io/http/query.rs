@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::summary::{EventsPage, ProfileRow, Pulse, RunRow, RunsPage};
+use plimsoll_schemas::summary::{EventsPage, ProfileRequest, ProfileRow, Pulse, RunRow, RunsPage};
 use serde::Serialize;
 use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 
@@ -15,7 +15,7 @@ use super::refusal::{Answer, Refusal, computed};
 use crate::core::alerting::{
     AlertCommand, AlertsQuery, CommandError, CommandResult, Undeliverable,
 };
-use crate::core::captures::{CaptureCommand, CaptureError};
+use crate::core::captures::CaptureError;
 use crate::core::fleet::{EventsQuery, Pool};
 use crate::core::history::{BatchId, Unstored};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
@@ -40,7 +40,7 @@ pub enum Query {
     /// The captures that were ordered, and the profiles that are kept.
     Profiles(oneshot::Sender<ProfileSource>),
     /// An order of a capture, from an authorized client.
-    Capture(CaptureCommand, oneshot::Sender<Result<ProfileRow, CaptureError>>),
+    Capture(ProfileRequest, oneshot::Sender<Result<ProfileRow, CaptureError>>),
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),

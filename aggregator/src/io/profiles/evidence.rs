@@ -4,10 +4,9 @@ use plimsoll_profile::{FunctionDifference, Profile, subtract};
 use plimsoll_schemas::alert::{FunctionEvidence, ProfileEvidence};
 use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::CaptureId;
 
 use super::store::{ProfileError, ProfileStore};
-use crate::core::captures::ComparedPair;
+use crate::core::captures::OrderedPair;
 use crate::limits::captures::{DIFFERENCE_MIN, FUNCTIONS_NAMED, NOISE_DEVIATIONS};
 
 const NANOSECONDS: f64 = 1e9;
@@ -20,11 +19,11 @@ const NANOSECONDS: f64 = 1e9;
 pub fn evidence(
     store: &ProfileStore,
     now: Wall,
-    pair: &ComparedPair,
+    pair: &OrderedPair,
     page_url: &str,
 ) -> Result<ProfileEvidence, ProfileError> {
-    let ComparedPair { culprit, peer, culprit_labels, peer_target, .. } = pair;
-    check_processes(store, *culprit, *peer)?;
+    let OrderedPair { of, culprit, peer } = pair;
+    check_processes(store, pair)?;
 
     let (own, of_peer) = (store.profile(now, *culprit)?, store.profile(now, *peer)?);
     let difference = subtract(&own, &of_peer, None)?;
@@ -43,21 +42,18 @@ pub fn evidence(
     Ok(ProfileEvidence {
         id: culprit.to_string(),
         peer_id: peer.to_string(),
-        labels: culprit_labels.clone(),
-        peer: peer_target.node.clone(),
-        peer_labels: peer_target.labels.clone(),
+        labels: of.culprit.labels.clone(),
+        peer: of.peer.node.clone(),
+        peer_labels: of.peer.labels.clone(),
         functions: more.take(FUNCTIONS_NAMED).map(function).collect(),
         link: Some(format!("{page_url}/?view=profile&id={culprit}&minus={peer}")),
     })
 }
 
 /// Two ranks of one process have one profile, whose halves differ by chance.
-fn check_processes(
-    store: &ProfileStore,
-    culprit: CaptureId,
-    peer: CaptureId,
-) -> Result<(), ProfileError> {
-    let (Some(culprit), Some(peer)) = (store.row(culprit), store.row(peer)) else { return Ok(()) };
+fn check_processes(store: &ProfileStore, pair: &OrderedPair) -> Result<(), ProfileError> {
+    let rows = store.row(pair.culprit).zip(store.row(pair.peer));
+    let Some((culprit, peer)) = rows else { return Ok(()) };
     let pid = culprit.facts.pid;
     // 0 is unknown.
     if pid != 0 && pid == peer.facts.pid && culprit.node == peer.node {

@@ -1,7 +1,7 @@
 //! The file of one profile: a line of facts as JSON, then the pprof bytes. Its name is the id.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -25,11 +25,10 @@ struct Facts {
     profile: ProfileRow,
 }
 
-/// A file that was looked at.
-pub(super) struct FoundProfile {
+/// What a file has, whole.
+pub(super) struct StoredProfile {
     pub(super) row: ProfileRow,
-    /// Of the whole file.
-    pub(super) size: u64,
+    pub(super) pprof: Vec<u8>,
 }
 
 /// Writes a new file under another name, then renames it.
@@ -38,7 +37,7 @@ pub(super) fn write(
     mesh: &MeshName,
     row: &ProfileRow,
     pprof: &[u8],
-) -> io::Result<u64> {
+) -> io::Result<()> {
     let (mesh, profile, crc32) = (mesh.clone(), row.clone(), crc32fast::hash(pprof));
     let mut bytes = serde_json::to_vec(&Facts { version: VERSION, mesh, crc32, profile })?;
     bytes.push(b'\n');
@@ -51,55 +50,31 @@ pub(super) fn write(
     let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&new)?;
     file.write_all(&bytes)?;
     file.sync_data()?;
-    fs::rename(&new, path)?;
-    Ok(bytes.len() as u64)
+    fs::rename(&new, path)
 }
 
-/// Reads the facts, and checks that the length is as they state. The bytes are checked when they
-/// are read: a start would read gigabytes.
-pub(super) fn look(path: &Path, mesh: &MeshName, id: &str) -> Result<FoundProfile, String> {
-    let (facts, file) = open(path).map_err(|error| error.to_string())?;
-    let size = file.get_ref().metadata().map_err(|error| error.to_string())?.len();
-    check(&facts, mesh, id)?;
-    // The line of facts, whose length is not stated, is at least its shortest.
-    let is_whole =
-        size > facts.profile.bytes && size - facts.profile.bytes <= FACTS_BYTES_MAX as u64;
-    if !is_whole {
-        return Err(format!("it has {size} bytes, and a profile of {}", facts.profile.bytes));
+/// Reads a file of this mesh.
+///
+/// # Errors
+/// When it cannot be read, or is not what was written for this mesh and under this name.
+pub(super) fn read(path: &Path, mesh: &MeshName) -> Result<StoredProfile, String> {
+    let limit = FACTS_BYTES_MAX + CAPTURE_PROFILE_BYTES_MAX;
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+
+    let line = bytes.iter().position(|byte| *byte == b'\n').ok_or("it has no line of facts")?;
+    let facts = serde_json::from_slice(&bytes[..line]).map_err(|error| error.to_string())?;
+    let Facts { version, mesh: theirs, crc32, profile: row } = facts;
+    let is_named = path.file_stem().is_some_and(|name| *name == *row.id.to_string());
+    if version != VERSION || theirs != *mesh || !is_named {
+        let id = row.id;
+        return Err(format!("it is profile {id} of mesh {theirs}, version {version}"));
     }
-    Ok(FoundProfile { row: facts.profile, size })
-}
 
-/// The pprof bytes.
-pub(super) fn read(path: &Path, mesh: &MeshName, id: &str) -> Result<Vec<u8>, String> {
-    let (facts, file) = open(path).map_err(|error| error.to_string())?;
-    check(&facts, mesh, id)?;
-    let mut pprof = Vec::new();
-    let limit = CAPTURE_PROFILE_BYTES_MAX as u64 + 1;
-    file.take(limit).read_to_end(&mut pprof).map_err(|error| error.to_string())?;
-    if pprof.len() as u64 != facts.profile.bytes || crc32fast::hash(&pprof) != facts.crc32 {
+    let pprof = bytes.split_off(line + 1);
+    if pprof.len() as u64 != row.bytes || crc32fast::hash(&pprof) != crc32 {
         return Err("its profile is not the one that was written".to_owned());
     }
-    Ok(pprof)
-}
-
-fn open(path: &Path) -> io::Result<(Facts, BufReader<File>)> {
-    let mut file = BufReader::new(File::open(path)?);
-    let mut line = Vec::new();
-    Read::by_ref(&mut file).take(FACTS_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
-    Ok((serde_json::from_slice(&line)?, file))
-}
-
-fn check(facts: &Facts, mesh: &MeshName, id: &str) -> Result<(), String> {
-    let Facts { version, mesh: theirs, profile, .. } = facts;
-    if *version != VERSION {
-        return Err(format!("it is of version {version}; this program reads {VERSION}"));
-    }
-    if theirs != mesh {
-        return Err(format!("it is of mesh {theirs}, not of {mesh}"));
-    }
-    if profile.id != id {
-        return Err(format!("it is the profile {}", profile.id));
-    }
-    Ok(())
+    Ok(StoredProfile { row, pprof })
 }

@@ -15,4 +15,4 @@ mod store;
 pub(crate) mod tests;
 
 pub use evidence::evidence;
-pub use store::{ProfileBounds, ProfileError, ProfileStore};
+pub use store::{ProfileError, ProfileStore};

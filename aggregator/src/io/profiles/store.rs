@@ -5,30 +5,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use plimsoll_profile::{Profile, pprof};
 use plimsoll_runtime::directory;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::ProfileRow;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::capture::CaptureId;
 use thiserror::Error;
 
-use super::file;
-use crate::core::view::ProfileStats;
+use super::file::{self, StoredProfile};
+use crate::config::ProfileSettings;
 use crate::io::database::quarantine;
 use crate::limits::captures::PROFILES_BYTES_MAX;
 
 /// How the names of files end.
 const ENDING: &str = "profile";
-
-/// What is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProfileBounds {
-    pub profiles_max: usize,
-    pub age_max: Duration,
-}
 
 #[derive(Debug, Error)]
 pub enum ProfileError {
@@ -50,21 +42,14 @@ pub struct ProfileStore(Arc<Folder>);
 struct Folder {
     path: PathBuf,
     mesh: MeshName,
-    bounds: ProfileBounds,
+    bounds: ProfileSettings,
     kept: Mutex<KeptProfiles>,
 }
 
 #[derive(Debug, Default)]
 struct KeptProfiles {
-    profiles: BTreeMap<CaptureId, KeptProfile>,
+    profiles: BTreeMap<CaptureId, ProfileRow>,
     quarantined: u64,
-}
-
-#[derive(Clone, Debug)]
-struct KeptProfile {
-    row: ProfileRow,
-    /// Of the file.
-    size: u64,
 }
 
 impl ProfileStore {
@@ -75,7 +60,7 @@ impl ProfileStore {
     pub fn open(
         state: &Path,
         mesh: &MeshName,
-        bounds: ProfileBounds,
+        bounds: ProfileSettings,
         now: Wall,
     ) -> Result<Self, String> {
         let mut path = state.as_os_str().to_owned();
@@ -98,12 +83,8 @@ impl ProfileStore {
             if path.extension().is_none_or(|ending| ending != ENDING) {
                 continue;
             }
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let id = name.parse::<CaptureId>().map_err(|error| error.to_string());
-            match id.and_then(|id| Ok((id, file::look(&path, &self.0.mesh, &name)?))) {
-                Ok((id, file::FoundProfile { row, size })) => {
-                    self.lock().profiles.insert(id, KeptProfile { row, size });
-                }
+            match file::read(&path, &self.0.mesh) {
+                Ok(StoredProfile { row, .. }) => self.insert(row),
                 Err(why) => self.set_aside(&path, &why, now),
             }
         }
@@ -112,44 +93,39 @@ impl ProfileStore {
 
     /// The profiles, in no order.
     pub fn rows(&self) -> Vec<ProfileRow> {
-        self.lock().profiles.values().map(|kept| kept.row.clone()).collect()
+        self.lock().profiles.values().cloned().collect()
     }
 
     /// What became of one, if its profile is kept.
     pub fn row(&self, id: CaptureId) -> Option<ProfileRow> {
-        self.lock().profiles.get(&id).map(|kept| kept.row.clone())
+        self.lock().profiles.get(&id).cloned()
     }
 
-    pub fn stats(&self) -> ProfileStats {
-        let kept = self.lock();
-        let bytes = kept.profiles.values().map(|kept| kept.size).sum();
-        ProfileStats { profiles: kept.profiles.len(), bytes, quarantined: kept.quarantined }
+    /// Files that could not be used, since the start.
+    pub fn quarantined(&self) -> u64 {
+        self.lock().quarantined
     }
 
     /// Stores the bytes that a node sent, if they are a profile.
     ///
     /// # Errors
     /// In one word.
-    pub fn write(
-        &self,
-        now: Wall,
-        id: CaptureId,
-        row: ProfileRow,
-        bytes: &[u8],
-    ) -> Result<(), &'static str> {
+    pub fn write(&self, now: Wall, row: ProfileRow, bytes: &[u8]) -> Result<(), &'static str> {
         pprof::decode(bytes).map_err(|_| "unreadable")?;
-        let write = || {
-            let path = self.path(id);
-            directory::make_parent(&path, directory::PRIVATE)?;
-            file::write(&path, &self.0.mesh, &row, bytes)
-        };
-        let size = write().map_err(|error| {
-            tracing::warn!(%id, %error, "profile not stored");
+        let path = self.path(row.id);
+        let written = directory::make_parent(&path, directory::PRIVATE)
+            .and_then(|()| file::write(&path, &self.0.mesh, &row, bytes));
+        written.map_err(|error| {
+            tracing::warn!(id = %row.id, %error, "profile not stored");
             "not_stored"
         })?;
-        self.lock().profiles.insert(id, KeptProfile { row, size });
+        self.insert(row);
         self.expire(now);
         Ok(())
+    }
+
+    fn insert(&self, row: ProfileRow) {
+        self.lock().profiles.insert(row.id, row);
     }
 
     /// The bytes of a profile, as its node sent them.
@@ -161,14 +137,15 @@ impl ProfileStore {
             return Err(ProfileError::Unknown(id));
         }
         let path = self.path(id);
-        file::read(&path, &self.0.mesh, &id.to_string()).map_err(|why| {
+        let read = file::read(&path, &self.0.mesh).map_err(|why| {
             // One that another thread expires meanwhile is not damaged.
             let is_kept = self.lock().profiles.remove(&id).is_some();
             if is_kept {
                 self.set_aside(&path, &why, now);
             }
             ProfileError::Damaged { id, why }
-        })
+        })?;
+        Ok(read.pprof)
     }
 
     /// A profile.
@@ -184,7 +161,7 @@ impl ProfileStore {
     /// Drops the oldest beyond the bounds.
     fn expire(&self, now: Wall) {
         // The driver and HTTP wait for this lock, and must not wait for the disk.
-        let expired = self.lock().take_expired(now, self.0.bounds);
+        let expired = self.lock().take_expired(now, &self.0.bounds);
         for id in expired {
             if let Err(error) = fs::remove_file(self.path(id)) {
                 tracing::warn!(%id, %error, "expired profile not removed");
@@ -213,31 +190,19 @@ impl ProfileStore {
 
 impl KeptProfiles {
     /// The oldest beyond the bounds, which are kept no longer.
-    fn take_expired(&mut self, now: Wall, bounds: ProfileBounds) -> Vec<CaptureId> {
-        let ProfileBounds { profiles_max, age_max } = bounds;
-        let mut all: Vec<_> =
-            self.profiles.iter().map(|(id, of)| (start(of), *id, of.size)).collect();
-        all.sort_unstable_by(|a, b| b.cmp(a));
+    fn take_expired(&mut self, now: Wall, bounds: &ProfileSettings) -> Vec<CaptureId> {
+        let mut all: Vec<&ProfileRow> = self.profiles.values().collect();
+        all.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds));
 
+        let oldest = seconds(now.0) - bounds.age_max().as_secs_f64();
         let mut bytes = 0;
-        let expired = all.into_iter().enumerate().filter_map(|(number, (start, id, size))| {
-            bytes += size;
-            let is_kept = number < profiles_max && bytes <= PROFILES_BYTES_MAX;
-            (!is_kept || now.since(start) > age_max).then_some(id)
+        let expired = all.into_iter().enumerate().filter(|(number, row)| {
+            bytes += row.bytes;
+            let is_kept = *number < bounds.keep && bytes <= PROFILES_BYTES_MAX;
+            !is_kept || row.start_seconds < oldest
         });
-        let expired: Vec<_> = expired.collect();
-        for id in &expired {
-            self.profiles.remove(id);
-        }
+        let expired: Vec<CaptureId> = expired.map(|(_, row)| row.id).collect();
+        self.profiles.retain(|id, _| !expired.contains(id));
         expired
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "casts saturate, and what is before 1970 is 1970"
-)]
-fn start(of: &KeptProfile) -> Wall {
-    Wall((of.row.start_seconds * 1e9) as u64)
 }

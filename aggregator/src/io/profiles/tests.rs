@@ -13,11 +13,11 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::core::captures::{CaptureTarget, ComparedPair};
+use crate::config::ProfileSettings;
+use crate::core::captures::{CapturePair, CaptureTarget, OrderedPair};
 
 const NOW: Wall = Wall(1_000_000 * 1_000_000_000);
-const BOUNDS: ProfileBounds =
-    ProfileBounds { profiles_max: 3, age_max: Duration::from_secs(3_600) };
+const BOUNDS: ProfileSettings = ProfileSettings { keep: 3, keep_days: 1, on_breach: false };
 
 fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
@@ -40,7 +40,7 @@ pub(crate) fn pprof_of(functions: &[(&str, u64)]) -> Vec<u8> {
 
 pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow {
     ProfileRow {
-        id: id.to_string(),
+        id,
         node: NodeName::new("n1").unwrap(),
         operation: None,
         labels: Default::default(),
@@ -53,7 +53,6 @@ pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow
         reason: None,
         facts: CaptureFacts::default(),
         bytes: bytes.len() as u64,
-        has_profile: true,
     }
 }
 
@@ -62,7 +61,7 @@ fn open(dir: &TempDir, now: Wall) -> ProfileStore {
 }
 
 fn write(store: &ProfileStore, n: u8, start_seconds: f64, bytes: &[u8]) {
-    store.write(NOW, id(n), row(id(n), start_seconds, bytes), bytes).unwrap();
+    store.write(NOW, row(id(n), start_seconds, bytes), bytes).unwrap();
 }
 
 #[test]
@@ -74,17 +73,17 @@ fn what_was_stored_is_there_after_a_restart() {
     assert_eq!(store.row(id(1)), Some(row(id(1), 999_990.0, &bytes)));
     assert_eq!(store.bytes(NOW, id(1)).unwrap(), bytes);
     assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(of)) if of == id(2)));
-    assert_eq!((store.stats().profiles, store.stats().quarantined), (1, 0));
+    assert_eq!((store.rows().len(), store.quarantined()), (1, 0));
     let other = MeshName::new("other").unwrap();
     let other = ProfileStore::open(&dir.path().join("state.redb"), &other, BOUNDS, NOW).unwrap();
-    assert_eq!((other.stats().profiles, other.stats().quarantined), (0, 1));
+    assert_eq!((other.rows().len(), other.quarantined()), (0, 1));
 }
 
 #[test]
 fn bytes_that_are_no_profile_are_not_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir, NOW);
-    let stored = store.write(NOW, id(1), row(id(1), 0.0, b"no pprof"), b"no pprof");
+    let stored = store.write(NOW, row(id(1), 0.0, b"no pprof"), b"no pprof");
     assert_eq!((stored, store.rows()), (Err("unreadable"), Vec::new()));
 }
 
@@ -101,7 +100,7 @@ fn the_oldest_make_room_and_those_too_old_are_dropped() {
     let files = || fs::read_dir(dir.path().join("state.redb.profiles")).unwrap().count();
     assert_eq!(files(), 3);
 
-    let later = NOW.plus(Duration::from_secs(2_603));
+    let later = NOW.plus(Duration::from_secs(24 * 3_600 - 997));
     let left: Vec<u8> = kept(&open(&dir, later));
     assert_eq!((left, files()), (vec![3, 4], 2));
 }
@@ -122,29 +121,32 @@ fn damaged_files_are_set_aside_and_the_others_are_used() {
     fs::write(dir.path().join("state.redb.profiles/readme.txt"), "not ours").unwrap();
 
     let store = open(&dir, NOW);
-    // The second one has its length, so the damage is found when it is read.
-    assert_eq!((store.stats().profiles, store.stats().quarantined), (2, 1));
-    assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Damaged { .. })));
+    assert_eq!((store.rows().len(), store.quarantined()), (1, 2));
     assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(_))));
     assert_eq!(store.bytes(NOW, id(3)).unwrap(), bytes);
-    assert_eq!((store.stats().profiles, store.stats().quarantined), (1, 2));
-    assert_eq!(open(&dir, NOW).stats().quarantined, 0, "what is set aside is looked at no more");
+
+    // Damage of later is found when it is read.
+    damage(3, &|text| *text.last_mut().unwrap() ^= 1);
+    assert!(matches!(store.bytes(NOW, id(3)), Err(ProfileError::Damaged { .. })));
+    assert!(matches!(store.bytes(NOW, id(3)), Err(ProfileError::Unknown(_))));
+    assert_eq!((store.rows().len(), store.quarantined()), (0, 3));
+    assert_eq!(open(&dir, NOW).quarantined(), 0, "what is set aside is looked at no more");
 }
 
 /// Profile 1 is of the node at fault, profile 2 of its peer.
-fn pair() -> ComparedPair {
+fn pair() -> OrderedPair {
     let operation = Operation::new("step").unwrap();
     let scope = Scope::Node(NodeName::new("n1").unwrap());
-    ComparedPair {
+    let target = |node: &str, rank| CaptureTarget {
+        node: NodeName::new(node).unwrap(),
+        labels: Labels::new([("rank", rank)]).unwrap(),
+    };
+    let of = CapturePair {
         alert: AlertKey { rule: RuleName::new("slow").unwrap(), scope, operation },
-        culprit: id(1),
-        peer: id(2),
-        culprit_labels: Labels::new([("rank", "0")]).unwrap(),
-        peer_target: CaptureTarget {
-            node: NodeName::new("n2").unwrap(),
-            labels: Labels::new([("rank", "1")]).unwrap(),
-        },
-    }
+        culprit: target("n1", "0"),
+        peer: target("n2", "1"),
+    };
+    OrderedPair { of, culprit: id(1), peer: id(2) }
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn two_profiles_of_one_process_are_no_evidence() {
         let bytes = pprof_of(&[("load", samples)]);
         let facts = CaptureFacts { pid, ..CaptureFacts::default() };
         let row = ProfileRow { facts, ..row(id(n), 999_999.0, &bytes) };
-        store.write(NOW, id(n), row, &bytes).unwrap();
+        store.write(NOW, row, &bytes).unwrap();
     };
     store_of(1, 7, 900);
     store_of(2, 7, 100);

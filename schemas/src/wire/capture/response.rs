@@ -33,7 +33,7 @@ pub struct CaptureResponse {
 
 /// How a capture went, as the node reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "ProfileFacts"))]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CaptureFacts {
     /// How stacks were read: `profiler` from outside, `client` by the client inside.

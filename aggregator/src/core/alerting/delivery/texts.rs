@@ -1,7 +1,7 @@
 //! The texts of a notification: short, since people read them on a telephone at night.
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
-use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, StragglerEvidence, WorstNode};
+use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
 use plimsoll_schemas::figure::{count, counted, number, percent, quantile, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
@@ -93,23 +93,15 @@ fn of_figures(evidence: &Evidence) -> String {
             percent(burn.remaining)
         ),
         Evidence::Gap(gap) => missing(gap.gap_samples),
-        Evidence::Straggler(of) => straggler(of),
+        Evidence::Straggler(of) => {
+            let (by, peer) = (&of.by, &of.peer);
+            format!("{by} {peer} at least {} slower than the median", percent(of.lower_ratio))
+        }
         Evidence::Value(value) => {
             let labels = value.labels.iter().map(|(name, of)| format!(" {name}={of}"));
             format!("{} {}{}", value.metric, number(value.value), labels.collect::<String>())
         }
     }
-}
-
-fn straggler(of: &StragglerEvidence) -> String {
-    let class = of.class.as_deref().unwrap_or("no class alone");
-    format!(
-        "{} {} at least {} slower than the median of {}, in {class}",
-        of.by,
-        of.peer,
-        percent(of.lower_ratio),
-        counted(of.peers, &of.by)
-    )
 }
 
 fn missing(samples: u64) -> String {

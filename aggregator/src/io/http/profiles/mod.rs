@@ -14,20 +14,19 @@ use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
 use plimsoll_profile::flame::{self, FlameGraph};
-use plimsoll_profile::{ThreadState, folded, subtract, svg};
+use plimsoll_profile::{subtract, svg};
 use plimsoll_runtime::token::Token;
-use plimsoll_schemas::ids::{Labels, NodeName, Operation};
-use plimsoll_schemas::summary::{ProfileRow, ProfileState, ProfilesPage};
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfilesPage};
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::{CaptureId, ProcessSelector};
-use serde::Deserialize;
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureIdError};
 use tokio::sync::Mutex as Turn;
 
 use super::alerts::may_change;
-use super::parameters::{BadRequest, Pairs, count, name, one_of, optional_name, pick, read, value};
+use super::parameters::{BadRequest, Pairs, count, optional_name, pick, read, value};
 use super::query::{ProfileSource, Query, QuerySender};
-use super::refusal::{Answer, Refusal, computed, near};
-use crate::core::captures::{CaptureCommand, CaptureError};
+use super::refusal::{Answer, Refusal, computed};
+use crate::core::captures::CaptureError;
 use crate::io::profiles::{ProfileError, ProfileStore};
 use crate::limits::captures::PAGE_MAX;
 
@@ -44,42 +43,11 @@ struct ProfileHandler {
     clock: Clock,
 }
 
-/// A capture to order: of the process with this number, or of the one that sends this operation
-/// with these labels.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProfileRequest"))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ProfileBody {
-    /// The node.
-    node: String,
-    /// The number of the process.
-    pid: Option<u32>,
-    /// What it sends.
-    operation: Option<String>,
-    /// Labels that its samples have.
-    #[serde(default)]
-    labels: Labels,
-    /// Its length, by default 10.
-    seconds: Option<u32>,
-    /// Samples a second, by default 100.
-    hz: Option<u32>,
-}
-
-/// Which profiles are listed.
-#[derive(Debug, PartialEq, Eq)]
-struct ListQuery {
-    node: Option<NodeName>,
-    state: Option<ProfileState>,
-    limit: usize,
-}
-
 /// A picture of a profile, or of what it has more than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PictureQuery {
     id: CaptureId,
     minus: Option<CaptureId>,
-    /// Threads in this state alone.
-    state: Option<ThreadState>,
 }
 
 pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
@@ -88,7 +56,6 @@ pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
         .route("/api/v1/profiles", get(list).post(order))
         .route("/api/v1/profiles/{id}", get(show))
         .route("/api/v1/profiles/{id}/pprof", get(show_pprof))
-        .route("/api/v1/profiles/{id}/folded", get(show_folded))
         .route("/api/v1/profiles/{id}/svg", get(show_svg))
         .route("/api/v1/profiles/{id}/flame.json", get(show_flame))
         .with_state(ProfileHandler { queries, token, turn, clock: Clock::start() })
@@ -98,9 +65,20 @@ async fn list(
     State(handler): State<ProfileHandler>,
     Parameters(pairs): Pairs,
 ) -> Answer<ProfilesPage> {
-    let query = list_query(&pairs)?;
+    let [node, limit] = pick(&pairs, ["node", "limit"], "node and limit")?;
+    let node: Option<NodeName> = optional_name("node", node)?;
+    let limit = count("limit", limit, LISTED, PAGE_MAX)?;
     let ProfileSource { mesh, rows, store } = handler.source().await?;
-    Ok(Json(ProfilesPage { mesh: mesh.to_string(), profiles: query.select(rows, store.as_ref()) }))
+    // What is kept replaces what was ordered.
+    let kept = store.map(|store| store.rows()).unwrap_or_default();
+    let all: BTreeMap<CaptureId, ProfileRow> =
+        rows.into_iter().chain(kept).map(|row| (row.id, row)).collect();
+
+    let wanted = |row: &ProfileRow| node.as_ref().is_none_or(|node| *node == row.node);
+    let mut profiles: Vec<ProfileRow> = all.into_values().filter(wanted).collect();
+    profiles.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds).then(a.node.cmp(&b.node)));
+    profiles.truncate(limit);
+    Ok(Json(ProfilesPage { mesh: mesh.to_string(), profiles }))
 }
 
 async fn order(
@@ -109,13 +87,9 @@ async fn order(
     body: Bytes,
 ) -> Result<(StatusCode, Json<ProfileRow>), Refusal> {
     may_change(handler.token.as_deref(), &headers)?;
-    let command = command(&body)?;
-    match handler.queries.send(|answer| Query::Capture(command, answer)).await? {
-        Ok(row) => Ok((StatusCode::CREATED, Json(row))),
-        Err(CaptureError::UnknownNode(node)) => Err(handler.unknown_node(&node).await?),
-        Err(error @ CaptureError::Order(_)) => Err(Refusal::bad(error.to_string())),
-        Err(error) => Err(Refusal(StatusCode::CONFLICT, error.to_string())),
-    }
+    let request: ProfileRequest = read(&body)?;
+    let ordered = handler.queries.send(|answer| Query::Capture(request, answer)).await?;
+    Ok((StatusCode::CREATED, Json(ordered?)))
 }
 
 async fn show(
@@ -127,9 +101,8 @@ async fn show(
     let id = capture_id("id", &id)?;
     let ProfileSource { rows, store, .. } = handler.source().await?;
     let kept = store.and_then(|store| store.row(id));
-    let ordered = || without_profile(rows).find(|row| row.id == id.to_string());
-    let found = kept.or_else(ordered).map(Json);
-    found.ok_or_else(|| Refusal::not_found(ProfileError::Unknown(id).to_string()))
+    let found = kept.or_else(|| rows.into_iter().find(|row| row.id == id));
+    Ok(Json(found.ok_or(ProfileError::Unknown(id))?))
 }
 
 async fn show_pprof(
@@ -139,20 +112,8 @@ async fn show_pprof(
 ) -> Result<Response, Refusal> {
     pick::<0>(&pairs, [], "none")?;
     let id = capture_id("id", &id)?;
-    let bytes = handler.computed(move |store, now| Ok(store.bytes(now, id)?)).await?;
+    let bytes = handler.computed(move |store, now| store.bytes(now, id)).await?;
     Ok(download(id, "pb.gz", "application/octet-stream", bytes))
-}
-
-async fn show_folded(
-    State(handler): State<ProfileHandler>,
-    Path(id): Path<String>,
-    Parameters(pairs): Pairs,
-) -> Result<Response, Refusal> {
-    let [state] = pick(&pairs, ["state"], "state")?;
-    let PictureQuery { id, state, .. } = picture(&id, None, state)?;
-    let folded =
-        handler.computed(move |store, now| Ok(folded::write(&store.profile(now, id)?, state)));
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], folded.await?).into_response())
 }
 
 async fn show_svg(
@@ -162,7 +123,10 @@ async fn show_svg(
 ) -> Result<Response, Refusal> {
     let query = picture_query(&id, &pairs)?;
     let picture = handler.computed(move |store, now| {
-        let title = title(store, query);
+        let node = |id| store.row(id).map(|row| row.node.to_string()).unwrap_or_default();
+        let minus = query.minus.map(|id| format!(" minus {}, profile {id}", node(id)));
+        let title =
+            format!("{}, profile {}", node(query.id), query.id) + &minus.unwrap_or_default();
         Ok(svg::render(&title, &graph(store, now, query)?))
     });
     // As a file: a picture with a script is not to run as a page of this origin.
@@ -173,10 +137,9 @@ async fn show_flame(
     State(handler): State<ProfileHandler>,
     Path(id): Path<String>,
     Parameters(pairs): Pairs,
-) -> Result<Response, Refusal> {
+) -> Answer<FlameGraph> {
     let query = picture_query(&id, &pairs)?;
-    let graph = handler.computed(move |store, now| graph(store, now, query));
-    Ok(Json(graph.await?).into_response())
+    Ok(Json(handler.computed(move |store, now| graph(store, now, query)).await?))
 }
 
 impl ProfileHandler {
@@ -187,63 +150,27 @@ impl ProfileHandler {
     /// Computed from stored profiles, one request at a time.
     async fn computed<T: Send + 'static>(
         &self,
-        compute: impl FnOnce(&ProfileStore, Wall) -> Result<T, Refusal> + Send + 'static,
+        compute: impl FnOnce(&ProfileStore, Wall) -> Result<T, ProfileError> + Send + 'static,
     ) -> Result<T, Refusal> {
         let store = self.source().await?.store;
         let store = store.ok_or_else(|| Refusal::not_found(CaptureError::NoStore.to_string()))?;
         let (turn, now) = (Arc::clone(&self.turn).lock_owned().await, self.clock.now().wall);
-        computed(move || {
+        let computed = computed(move || {
             let _turn = turn;
             compute(&store, now)
-        })
-        .await?
-    }
-
-    async fn unknown_node(&self, node: &NodeName) -> Result<Refusal, Refusal> {
-        let (_, nodes, _) = self.queries.send(Query::Asker).await?;
-        let hint = near(node.as_str(), nodes.iter().map(ToString::to_string));
-        let error = CaptureError::UnknownNode(node.clone());
-        Ok(Refusal::not_found(format!("{error}{hint}")))
+        });
+        Ok(computed.await??)
     }
 }
 
-impl ListQuery {
-    /// Newest first; what is kept replaces what was ordered.
-    fn select(&self, ordered: Vec<ProfileRow>, store: Option<&ProfileStore>) -> Vec<ProfileRow> {
-        let kept = store.map(ProfileStore::rows).unwrap_or_default();
-        let all = without_profile(ordered).chain(kept).map(|row| (row.id.clone(), row));
-        let all: BTreeMap<String, ProfileRow> = all.collect();
-
-        let wanted = |row: &ProfileRow| {
-            self.node.as_ref().is_none_or(|node| *node == row.node)
-                && self.state.is_none_or(|state| state == row.state)
-        };
-        let mut rows: Vec<_> = all.into_values().filter(wanted).collect();
-        rows.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds).then(a.node.cmp(&b.node)));
-        rows.truncate(self.limit);
-        rows
-    }
-}
-
-/// An ordered one that is not in the store any more has no profile.
-fn without_profile(ordered: Vec<ProfileRow>) -> impl Iterator<Item = ProfileRow> {
-    ordered.into_iter().map(|row| ProfileRow { has_profile: false, ..row })
-}
-
-fn graph(store: &ProfileStore, now: Wall, query: PictureQuery) -> Result<FlameGraph, Refusal> {
-    let PictureQuery { id, minus, state } = query;
+fn graph(
+    store: &ProfileStore,
+    now: Wall,
+    PictureQuery { id, minus }: PictureQuery,
+) -> Result<FlameGraph, ProfileError> {
     let profile = store.profile(now, id)?;
-    let Some(peer) = minus else { return Ok(flame::of_profile(&profile, state)) };
-    let difference = subtract(&profile, &store.profile(now, peer)?, state);
-    Ok(flame::of_difference(&difference.map_err(ProfileError::from)?))
-}
-
-fn title(store: &ProfileStore, PictureQuery { id, minus, .. }: PictureQuery) -> String {
-    let node = |id| store.row(id).map(|row| row.node.to_string()).unwrap_or_default();
-    match minus {
-        None => format!("{}, profile {id}", node(id)),
-        Some(peer) => format!("{} minus {}, profiles {id} and {peer}", node(id), node(peer)),
-    }
+    let Some(peer) = minus else { return Ok(flame::of_profile(&profile, None)) };
+    Ok(flame::of_difference(&subtract(&profile, &store.profile(now, peer)?, None)?))
 }
 
 fn download(id: CaptureId, ending: &str, media_type: &'static str, bytes: Vec<u8>) -> Response {
@@ -253,50 +180,38 @@ fn download(id: CaptureId, ending: &str, media_type: &'static str, bytes: Vec<u8
     (headers, bytes).into_response()
 }
 
-fn command(body: &[u8]) -> Result<CaptureCommand, BadRequest> {
-    let ProfileBody { node, pid, operation, labels, seconds, hz } = read(body)?;
-    let operation = operation.map(|text| name::<Operation>("operation", &text)).transpose()?;
-    let process = ProcessSelector { pid, operation, labels };
-    Ok(CaptureCommand { node: name("node", &node)?, process, seconds, hz })
-}
-
-fn list_query(pairs: &[(String, String)]) -> Result<ListQuery, BadRequest> {
-    let [node, state, limit] = pick(pairs, ["node", "state", "limit"], "node, state and limit")?;
-    Ok(ListQuery {
-        node: optional_name("node", node)?,
-        state: one_of("state", state, ProfileState::ALL, ProfileState::as_str)?,
-        limit: count("limit", limit, LISTED, PAGE_MAX)?,
-    })
-}
-
 fn picture_query(id: &str, pairs: &[(String, String)]) -> Result<PictureQuery, BadRequest> {
-    let [minus, state] = pick(pairs, ["minus", "state"], "minus and state")?;
-    picture(id, minus, state)
-}
-
-fn picture(id: &str, minus: Option<&str>, state: Option<&str>) -> Result<PictureQuery, BadRequest> {
-    Ok(PictureQuery {
-        id: capture_id("id", id)?,
-        minus: minus.map(|text| capture_id("minus", text)).transpose()?,
-        state: one_of("state", state, ThreadState::ALL, ThreadState::as_str)?,
-    })
+    let [minus] = pick(pairs, ["minus"], "minus")?;
+    let minus = minus.map(|text| capture_id("minus", text)).transpose()?;
+    Ok(PictureQuery { id: capture_id("id", id)?, minus })
 }
 
 fn capture_id(key: &'static str, text: &str) -> Result<CaptureId, BadRequest> {
-    text.parse().map_err(|error: plimsoll_schemas::wire::capture::CaptureIdError| {
-        value(key, text, &format!("the id of a profile: {error}"))
-    })
+    text.parse()
+        .map_err(|error: CaptureIdError| value(key, text, &format!("the id of a profile: {error}")))
+}
+
+impl From<CaptureError> for Refusal {
+    fn from(error: CaptureError) -> Self {
+        let status = match error {
+            CaptureError::UnknownNode(_) => StatusCode::NOT_FOUND,
+            CaptureError::Order(_) => StatusCode::BAD_REQUEST,
+            CaptureError::NoKey | CaptureError::NoStore | CaptureError::Full => {
+                StatusCode::CONFLICT
+            }
+        };
+        Self(status, error.to_string())
+    }
 }
 
 impl From<ProfileError> for Refusal {
     fn from(error: ProfileError) -> Self {
-        match error {
-            ProfileError::Unknown(_) => Self::not_found(error.to_string()),
-            ProfileError::Damaged { .. } => Self::failed(error.to_string()),
-            ProfileError::SameProcess { .. } | ProfileError::Subtract(_) => {
-                Self::bad(error.to_string())
-            }
-        }
+        let status = match error {
+            ProfileError::Unknown(_) => StatusCode::NOT_FOUND,
+            ProfileError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            ProfileError::SameProcess { .. } | ProfileError::Subtract(_) => StatusCode::BAD_REQUEST,
+        };
+        Self(status, error.to_string())
     }
 }
 

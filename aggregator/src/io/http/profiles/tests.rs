@@ -11,35 +11,31 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn requests_have_their_defaults() {
     let node = NodeName::new("n1").unwrap();
-    let by_pid = ProcessSelector { pid: Some(42), ..ProcessSelector::default() };
-    let expected = CaptureCommand { node: node.clone(), process: by_pid, seconds: None, hz: None };
-    assert_eq!(command(br#"{"node":"n1","pid":42}"#), Ok(expected));
-    let query = list_query(&owned(&[("node", "n1")])).unwrap();
-    assert_eq!(query, ListQuery { node: Some(node), state: None, limit: LISTED });
+    let request: ProfileRequest = read(br#"{"node":"n1","pid":42}"#).unwrap();
+    assert_eq!(
+        (&request.node, request.pid, request.seconds, request.hz),
+        (&node, Some(42), None, None)
+    );
     let (id, minus) = ("0a".repeat(16), "0b".repeat(16));
-    let query = picture_query(&id, &owned(&[("minus", &minus), ("state", "gil")])).unwrap();
+    let query = picture_query(&id, &owned(&[("minus", &minus)])).unwrap();
     assert_eq!((query.id.to_string(), query.minus.unwrap().to_string()), (id, minus));
-    assert_eq!(query.state, Some(ThreadState::Gil));
 }
 
 #[test]
 fn what_is_wrong_is_named_with_what_is_allowed() {
-    let ordered = |body: &str| command(body.as_bytes()).unwrap_err().to_string();
-    let listed = |pairs: &[(&str, &str)]| list_query(&owned(pairs)).unwrap_err().to_string();
+    let ordered = |body: &str| read::<ProfileRequest>(body.as_bytes()).unwrap_err().to_string();
     let shown = |id: &str, pairs: &[(&str, &str)]| {
         picture_query(id, &owned(pairs)).unwrap_err().to_string()
     };
     let id = "0a".repeat(16);
     for (found, words) in [
         (ordered("{}"), "missing field `node`"),
-        (ordered(r#"{"node":"a b"}"#), "node is \"a b\"; it must be a name"),
-        (ordered(r#"{"node":"a","operation":"b c"}"#), "operation is \"b c\""),
+        (ordered(r#"{"node":"a b"}"#), "the body is invalid: name \"a b\""),
+        (ordered(r#"{"node":"a","operation":"b c"}"#), "\"b c\""),
         (ordered(r#"{"node":"a","rate":1}"#), "unknown field `rate`"),
-        (listed(&[("state", "over")]), "one of running, kept, torn, failed, refused, expired"),
-        (listed(&[("limit", "0")]), "a whole number from 1 to 1000"),
         (shown("ab", &[]), "id is \"ab\"; it must be the id of a profile: a capture's id is 32"),
         (shown(&id, &[("minus", "-")]), "minus is \"-\""),
-        (shown(&id, &[("plus", "1")]), "the parameters are minus and state"),
+        (shown(&id, &[("plus", "1")]), "the parameters are minus"),
     ] {
         assert!(found.contains(words), "{found}");
     }
@@ -52,7 +48,7 @@ proptest! {
         text in any::<String>(),
         pairs in prop::collection::vec((any::<String>(), any::<String>()), 0..3),
     ) {
-        let _parsed = (command(&body).is_ok(), list_query(&pairs).is_ok());
+        let _parsed = read::<ProfileRequest>(&body).is_ok();
         prop_assert!(picture_query(&text, &pairs).is_err());
     }
 }

@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use plimsoll_compare::Comparison;
-use plimsoll_profile::ThreadState;
 use plimsoll_schemas::alert::{Acknowledgement, AlertState, AlertsPage, SilenceRow, SilencesPage};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
@@ -11,7 +10,7 @@ use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
 use plimsoll_schemas::summary::{
     BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
     HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage,
-    Presence, ProfileRow, ProfileState, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage,
+    Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage,
     StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
@@ -27,7 +26,6 @@ use super::schemas::Schemas;
 use crate::core::alerting::Undeliverable;
 use crate::core::history::Resolution;
 use crate::io::http::orders::{AcknowledgementBody, SilenceBody};
-use crate::io::http::profiles::ProfileBody;
 use crate::io::http::runs::{BeginBody, StopBody};
 use crate::limits::captures::PAGE_MAX;
 use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
@@ -355,21 +353,16 @@ fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
 fn profiles(schemas: &mut Schemas) -> Vec<Route> {
     let profile = schemas.of::<ProfileRow>();
     let node = query("node", "Only captures of this node", schemas.of::<NodeName>());
-    let state = query("state", "Only captures in this state", schemas.of::<ProfileState>());
     let show = json!({
         "show": { "operationId": "profile", "parameters": { "id": "$response.body#/id" } },
     });
     vec![
         get("/api/v1/profiles", "listProfiles", "Captures and their profiles, newest first")
-            .takes([
-                node,
-                state,
-                query("limit", "At most this many", whole_number(1..=PAGE_MAX, 100)),
-            ])
+            .takes([node, query("limit", "At most this many", whole_number(1..=PAGE_MAX, 100))])
             .gives("Captures", &schemas.of::<ProfilesPage>()),
         post("/api/v1/profiles", "orderProfile", "Capture a profile of a process on a node")
             .about("Its state is that of `/api/v1/profiles/{id}` until it has ended.")
-            .takes_body(true, &schemas.of_body::<ProfileBody>())
+            .takes_body(true, &schemas.of_body::<ProfileRequest>())
             .creates("The capture, which has not started", &profile, show)
             .or(&[NotFound, ProfileConflict]),
         get("/api/v1/profiles/{id}", "profile", "One capture: its state, and how it went")
@@ -381,8 +374,6 @@ fn profiles(schemas: &mut Schemas) -> Vec<Route> {
 
 /// The forms of a profile that is kept.
 fn profile_forms() -> Vec<Route> {
-    let state = json!({ "type": "string", "enum": ThreadState::ALL.map(ThreadState::as_str) });
-    let state = query("state", "Only threads in this state; without it, all", state);
     let minus = named("minus");
     let of = |path, id, summary| get(path, id, summary).or(&[NotFound, Failed, Unavailable]);
     let tree = json!({ "type": "object", "required": ["kind", "unit", "root"] });
@@ -394,18 +385,15 @@ fn profile_forms() -> Vec<Route> {
         )
         .takes([named("profile")])
         .gives_text("A compressed pprof file", &["application/octet-stream"]),
-        of("/api/v1/profiles/{id}/folded", "profileFolded", "A profile as folded stacks")
-            .takes([named("profile"), state.clone()])
-            .gives_text("A stack and its value a line", &["text/plain"]),
         of(
             "/api/v1/profiles/{id}/svg",
             "profileSvg",
             "A flame graph of a profile, or of what it has more than another",
         )
-        .takes([named("profile"), minus.clone(), state.clone()])
+        .takes([named("profile"), minus.clone()])
         .gives_text("A picture", &["image/svg+xml"]),
         of("/api/v1/profiles/{id}/flame.json", "profileFlame", "The same flame graph as a tree")
-            .takes([named("profile"), minus, state])
+            .takes([named("profile"), minus])
             .gives("Functions below their callers", &tree),
     ]
 }
