@@ -26,7 +26,7 @@ pub(super) fn functions(profile: &Profile, state: Option<ThreadState>, most: usi
     for function in difference.rank(most) {
         let share = |value: f64| percent(value / all.max(f64::MIN_POSITIVE));
         let (own, total) = (share(function.own.culprit), share(function.total.culprit));
-        text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.location()));
+        text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.frame.to_string()));
     }
     if all == 0.0 {
         text += "no thread was in this state; --state all shows each\n";

@@ -6,8 +6,8 @@
 //! learns anew, and an alert that fires stays as it is until there is evidence.
 //!
 //! Interface: [`Blame::on_merged`] takes samples, [`Blame::evaluate`] judges once a second,
-//! [`Blame::slowest`] is who an alert is about, [`Blame::rows`] and [`Blame::refused`] are for pages,
-//! [`Blame::on_rules`] takes other rules.
+//! [`Blame::slowest`] is who an alert is about, [`Blame::rows`] and [`Blame::refused`] are for
+//! pages, [`Blame::on_rules`] takes other rules.
 //!
 //! DESIGN A180, A181, A182.
 

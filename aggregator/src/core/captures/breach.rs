@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::{Labels, NodeName, RuleName};
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, nanos};
 
-use super::next_instant;
-use crate::limits::captures::{BREACH_PAUSE, BREACHES_AN_HOUR_MAX};
+use crate::limits::captures::{BREACH_PAUSE, BREACHES_AN_HOUR_MAX, START_AHEAD};
 
+const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The process of a node that sends an operation with these labels.
@@ -64,4 +64,10 @@ impl Breaches {
         let (culprit, peer) = (pair.culprit.node.clone(), pair.peer.node.clone());
         self.0.push(Breach { at, rule: pair.alert.rule.clone(), culprit, peer });
     }
+}
+
+/// The first whole second that is far enough ahead.
+pub(super) fn next_instant(now: Wall) -> Wall {
+    let second = nanos(SECOND);
+    Wall(now.plus(START_AHEAD).0.div_ceil(second).saturating_mul(second))
 }

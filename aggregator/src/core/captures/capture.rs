@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::capture::{
     ProcessSelector,
 };
 
-use super::{CaptureEffect, CaptureEnd, RequestError};
+use super::effect::{CaptureEffect, CaptureEnd, RequestError};
 use crate::limits::captures::{ALERTS_APART, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER};
 
 /// What to change if a node never responds.

@@ -15,32 +15,27 @@
 
 mod breach;
 mod capture;
+mod effect;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
-use plimsoll_schemas::labelled;
 use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfileState};
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::WireError;
-use plimsoll_schemas::wire::capture::{
-    CaptureId, CaptureOrder, CaptureResponse, CaptureStep, ProcessSelector,
-};
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureOrder, CaptureResponse, ProcessSelector};
 use thiserror::Error;
 
-use self::breach::Breaches;
+use self::breach::{Breaches, next_instant};
 pub use self::breach::{CapturePair, CaptureTarget};
 use self::capture::Capture;
+pub use self::effect::{CaptureEffect, CaptureEnd, CaptureLedger, OrderedPair, RequestError};
 use crate::limits::captures::{
-    ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_AHEAD,
-    START_WITHIN,
+    ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_WITHIN,
 };
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub struct Captures {
@@ -51,56 +46,6 @@ pub struct Captures {
     pub ledger: CaptureLedger,
     /// Whether alerts order captures.
     pub on_breach: bool,
-}
-
-/// The captures of the two processes of a pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrderedPair {
-    pub of: CapturePair,
-    pub culprit: CaptureId,
-    pub peer: CaptureId,
-}
-
-/// To be done off the driver's thread; what came of it is reported back.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CaptureEffect {
-    /// To send a request; see [`Captures::on_response`].
-    Request { id: CaptureId, node: NodeName, step: CaptureStep },
-    /// To store a profile; see [`Captures::on_stored`].
-    Store { row: Box<ProfileRow>, bytes: Vec<u8> },
-    /// To subtract the profile of a peer; what is found belongs to the alert.
-    Compare(OrderedPair),
-}
-
-labelled! {
-    /// Why a request has no response.
-    pub enum RequestError {
-        /// None came in time, or the request could not be sent.
-        NoResponse = "no_response",
-        /// Its bytes are none.
-        Invalid = "invalid_response",
-    }
-}
-
-/// How a capture ended, and why, in one word; empty if a profile is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CaptureEnd {
-    pub state: ProfileState,
-    pub reason: &'static str,
-}
-
-/// Ordered equals the sum of all ends and those that run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CaptureLedger {
-    pub ordered: u64,
-    pub ended: BTreeMap<CaptureEnd, u64>,
-}
-
-impl CaptureLedger {
-    /// Captures without an end.
-    pub fn running(&self) -> u64 {
-        self.ordered - self.ended.values().sum::<u64>()
-    }
 }
 
 #[derive(Debug, Error, PartialEq)]
@@ -285,10 +230,4 @@ fn order_of(now: Now, process: ProcessSelector, rule: Option<RuleName>) -> Captu
     let expires_at = start_at.plus(START_WITHIN);
     let (seconds, hz) = (SECONDS_DEFAULT, HZ_DEFAULT);
     CaptureOrder { process, seconds, hz, start_at, expires_at, rule }
-}
-
-/// The first whole second that is far enough ahead.
-fn next_instant(now: Wall) -> Wall {
-    let second = nanos(SECOND);
-    Wall(now.plus(START_AHEAD).0.div_ceil(second).saturating_mul(second))
 }

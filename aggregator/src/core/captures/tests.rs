@@ -1,11 +1,14 @@
 //! Captures from order to end, as a driver carries them out, and any order of events.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, Operation};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::ProfileState;
+use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, CaptureStep,
 };

@@ -5,7 +5,8 @@ use crate::layout::{BYTES_BEHIND_LENGTH, CODE_FILE, CODE_LINE_TABLE, CODE_NAME, 
 use crate::limits::LINE_TABLE_BYTES_MAX;
 use crate::memory::{Address, Memory, ReadError, Span, address, word};
 
-/// The parts of a code object that stay the same while it lives; counters and caches lie in between.
+/// The parts of a code object that stay the same while it lives; counters and caches lie in
+/// between.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) name: TextSpan,

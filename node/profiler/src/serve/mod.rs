@@ -75,7 +75,8 @@ pub fn serve(socket: Option<&Path>, permitted: Permitted) -> Result<(), ServeErr
             match listener.accept() {
                 Ok((stream, _)) => {
                     if let Some(turn) = server.admit(&stream) {
-                        scope.spawn(|| server.serve(stream, turn));
+                        let server = &server;
+                        scope.spawn(move || server.serve(&stream, turn));
                     }
                 }
                 // A socket of the service manager, which starts the next one when it is needed.
@@ -162,14 +163,14 @@ impl Server {
         Some(turn)
     }
 
-    fn serve(&self, stream: UnixStream, turn: Turn<'_>) {
-        let order = match read_order(&stream) {
+    fn serve(&self, stream: &UnixStream, turn: Turn<'_>) {
+        let order = match read_order(stream) {
             Ok(order) => order,
             Err(error) => {
                 tracing::warn!(%error, "order cannot be read");
                 drop(turn);
                 let fix = format!("the profiler cannot read the order: {error}");
-                return refuse(&stream, CaptureFailure::Other, fix);
+                return refuse(stream, CaptureFailure::Other, fix);
             }
         };
 
@@ -178,9 +179,9 @@ impl Server {
         let length = Duration::from_secs(order.seconds.into());
         let deadline = Deadline::within(length + ORDER_OVERDUE);
         thread::scope(|scope| {
-            let (peer, cancelled) = (&stream, &cancel);
+            let cancelled = &cancel;
             scope.spawn(move || {
-                if !is_in_time(peer, cancelled, deadline, &carried_out) {
+                if !is_in_time(stream, cancelled, deadline, &carried_out) {
                     tracing::error!(pid = order.pid, "order hangs: the service ends");
                     std::process::exit(Exit::Failure as i32);
                 }
@@ -201,7 +202,7 @@ impl Server {
                 "order carried out"
             );
             let response = ProfilerResponse { state, facts, bytes: profile.len() as u64 };
-            respond(&stream, &response, &profile);
+            respond(stream, &response, &profile);
             let _closed = stream.shutdown(Shutdown::Both);
         });
     }

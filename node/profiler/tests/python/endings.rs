@@ -15,7 +15,7 @@ use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
 use tempfile::TempDir;
 
-use crate::program::{Program, pythons, stacks};
+use crate::program::{NamedStack, Program, pythons, stacks};
 
 /// Starts a capture and lets the program do `act` a while later: the margin is for a busy machine.
 fn captured_while(act: &str) -> Vec<(End, Capture, Program)> {
@@ -48,7 +48,8 @@ fn another_program_in_the_same_process_ends_the_capture() {
         for (ended, capture, _program) in captured_while(act) {
             assert_eq!(ended, End::Replaced, "{act}");
             let stacks = stacks(&capture);
-            let mut files = stacks.iter().flat_map(|s| s.frames()).map(|frame| frame.file.as_str());
+            let mut files =
+                stacks.iter().flat_map(NamedStack::frames).map(|frame| frame.file.as_str());
             assert!(files.all(|file| file != "<string>"), "of the second program: {act}");
             assert!(!stacks.is_empty());
         }

@@ -5,12 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use nix::unistd::geteuid;
+use plimsoll_profile::Name;
 use plimsoll_profile::pprof::decode;
 use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::sampler::Cancel;
-use plimsoll_schemas::wire::capture::ProfilerOrder;
+use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureState, ProfilerOrder};
 use tempfile::TempDir;
 
 use crate::program::{Program, pythons};
@@ -54,7 +55,7 @@ fn one_capability_is_enough_to_read_another_users_process() {
     let folder = TempDir::new().unwrap();
     let service = of_another_user(",+sys_ptrace", &folder);
     let (response, bytes) = service.order(&order(program.child.id()));
-    assert_eq!(response.state, "kept", "{response:?}");
+    assert_eq!(response.state, CaptureState::Kept, "{response:?}");
     let profile = decode(&bytes).unwrap();
     let sample = profile.samples().next().expect("there is a stack");
     let expected = format!("<module> ({}:3)", program.script.path.display());
@@ -62,7 +63,7 @@ fn one_capability_is_enough_to_read_another_users_process() {
     assert!(
         sample.count > 25 && sample.labels.thread.as_str().ends_with(&program.pid().to_string())
     );
-    let comments: Vec<&str> = profile.comments().map(|comment| comment.as_str()).collect();
+    let comments: Vec<&str> = profile.comments().map(Name::as_str).collect();
     assert!(comments.contains(&"plimsoll.rung=profiler"), "{comments:?}");
 }
 
@@ -71,7 +72,8 @@ fn a_process_of_another_user_is_closed_and_the_fix_is_named() {
     // Of root, as the first process is; it need not be a Python one, as rights come first.
     let folder = TempDir::new().unwrap();
     let (response, _) = of_another_user("", &folder).order(&order(1));
-    assert_eq!((&*response.state, &*response.reason), ("failed", "denied"), "{response:?}");
+    let denied = CaptureState::Failed(CaptureFailure::Denied);
+    assert_eq!(response.state, denied, "{response:?}");
     let fix = response.facts.fix;
     assert!(fix.contains("it belongs to user 0") && fix.contains("CAP_SYS_PTRACE"), "{fix}");
 }

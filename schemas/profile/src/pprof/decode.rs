@@ -9,10 +9,10 @@ use flate2::read::GzDecoder;
 use plimsoll_schemas::time::Wall;
 use prost::{DecodeError, Message, decode_length_delimiter};
 
+use super::error::{PprofError, within};
 use super::messages::{
     Function, Label, Location, NODE, ProfileMessage, RANK, STATE, SampleMessage, THREAD,
 };
-use super::{PprofError, within};
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{
     COMMENT_ENTRIES_MAX, DECODED_BYTES_MAX, ENCODED_BYTES_MAX, FRAMES_MAX, LINES_MAX,
@@ -101,7 +101,7 @@ fn without_samples(file: &[u8]) -> Result<Vec<u8>, PprofError> {
         }
         if let Some(((_, what, entries_max, bytes_max), (entries, bytes))) = entry {
             (*entries, *bytes) = (*entries + 1, *bytes + body.len());
-            within(*what, *entries, *entries_max)?;
+            within(what, *entries, *entries_max)?;
             within("bytes in a table", *bytes, *bytes_max)?;
         }
         if number != SAMPLE {

@@ -8,11 +8,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
+use super::error::{PprofError, within};
 use super::messages::{
     COUNT, Function, Label, Line, Location, Mapping, NODE, ProfileMessage, RANK, SAMPLES, STATE,
     SampleMessage, THREAD, ValueTypeMessage,
 };
-use super::{PprofError, within};
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX};
 use crate::profile::Profile;

@@ -4,13 +4,12 @@ use std::fmt;
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
-use serde_bytes::ByteArray;
 use thiserror::Error;
 
 /// A capture, the same for each that orders it for the same cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CaptureId(ByteArray<16>);
+#[serde(try_from = "String", into = "String")]
+pub struct CaptureId([u8; 16]);
 
 /// A text that is no [`CaptureId`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -30,13 +29,13 @@ impl CaptureId {
         let digest = context.finish();
         let first = digest.as_ref().first_chunk();
         // Cannot fail: a digest of SHA-256 has 32 bytes.
-        Self(ByteArray::new(*first.expect("a digest has 32 bytes")))
+        Self(*first.expect("a digest has 32 bytes"))
     }
 }
 
 impl fmt::Display for CaptureId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(*self.0))
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
@@ -45,8 +44,22 @@ impl std::str::FromStr for CaptureId {
 
     fn from_str(text: &str) -> Result<Self, CaptureIdError> {
         let id = u128::from_str_radix(text, 16).map_err(|_| CaptureIdError)?;
-        let id = Self(ByteArray::new(id.to_be_bytes()));
+        let id = Self(id.to_be_bytes());
         // One id has one text.
         if id.to_string() == text { Ok(id) } else { Err(CaptureIdError) }
+    }
+}
+
+impl TryFrom<String> for CaptureId {
+    type Error = CaptureIdError;
+
+    fn try_from(text: String) -> Result<Self, CaptureIdError> {
+        text.parse()
+    }
+}
+
+impl From<CaptureId> for String {
+    fn from(id: CaptureId) -> Self {
+        id.to_string()
     }
 }

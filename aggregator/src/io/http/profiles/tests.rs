@@ -30,8 +30,8 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     let id = "0a".repeat(16);
     for (found, words) in [
         (ordered("{}"), "missing field `node`"),
-        (ordered(r#"{"node":"a b"}"#), "the body is invalid: name \"a b\""),
-        (ordered(r#"{"node":"a","operation":"b c"}"#), "\"b c\""),
+        (ordered(r#"{"node":"a b"}"#), "the body is invalid: node name contains a space"),
+        (ordered(r#"{"node":"a","operation":"b c"}"#), "operation contains a space"),
         (ordered(r#"{"node":"a","rate":1}"#), "unknown field `rate`"),
         (shown("ab", &[]), "id is \"ab\"; it must be the id of a profile: a capture's id is 32"),
         (shown(&id, &[("minus", "-")]), "minus is \"-\""),
