@@ -11,6 +11,7 @@ pub fn reach(rule: &Straggler) -> String {
     let steps = operation.as_ref().map_or("each operation with phases", |of| of.as_str());
     let same = ["run"].into_iter().chain(cohort.iter().map(String::as_str)).collect::<Vec<_>>();
     let (same, work, wait) = (same.join(" and "), work.join(", "), wait.join(", "));
+
     let (does, soon) = match method {
         StragglerMethod::WaitsLeast => (
             format!("waits less ({wait}) by {} of the median's work ({work})", percent(FLOOR)),
@@ -21,6 +22,7 @@ pub fn reach(rule: &Straggler) -> String {
             "66 of 100 within 30 s and 95 within 48 s at one step a second, 98 within 30 s at ten",
         ),
     };
+
     format!(
         "straggler {:?}: steps of {steps}: names the {by} that {does} than the median {by} of \
          the same {same}; at least {PEERS_MIN} must report; of 64 one that is 20 % slower is \

@@ -107,11 +107,13 @@ mod tests {
                 .chain([word(0), long(1), long(entry)].concat())
                 .collect::<Vec<u8>>()
         };
+
         let header = [
             b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec(),
             [half(3), half(62), word(1), long(0), long(0), long(64), word(0)].concat(),
             [half(64), half(56), half(0), half(64), half(3), half(2)].concat(),
         ];
+
         let start = 4_096;
         let sections =
             [section(0, 0, 0, 0, 0), section(2, 2, start, bytes, 24), section(3, 0, start, 1, 0)];

@@ -32,7 +32,7 @@ pub use self::stats::CaptureStats;
 use super::Identity;
 use crate::limits::{CAPTURE_EARLY_MAX, CAPTURE_ORDERS_MAX, CAPTURES_AT_ONCE};
 
-/// The key of those who may order, or why nobody may.
+/// The key of those who may order, or why no order is permitted.
 pub type CaptureGate = Result<ConfirmKey, CaptureRefusal>;
 
 #[derive(Debug)]
