@@ -39,7 +39,7 @@ def listen(node_socket: str) -> Optional[socket.socket]:
         given = (listener, node_socket)
         threading.Thread(target=_serve, args=given, name=name, daemon=True).start()
     except (OSError, RuntimeError):
-        # As at the limit of threads. Telemetry must not stop a job; the node reports that nothing listens.
+        # As at the limit of threads. Telemetry must not stop a job, and the node reports it.
         return None
     return listener
 
