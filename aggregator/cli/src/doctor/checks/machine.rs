@@ -239,7 +239,7 @@ mod tests {
             [
                 "set confirm.key_file to the aggregators' key",
                 "give the node credentials: plimsoll nats-config",
-                "systemctl enable --now plimsoll-profiler.socket",
+                "systemctl enable --now plimsoll-profiler.socket, or PLIMSOLL_CAPTURES=1 in the jobs",
             ]
         );
     }
