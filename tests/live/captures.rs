@@ -2,6 +2,7 @@
 //! profiler, of a real Python job. Whatever is ordered, no sample of the job is lost.
 
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -39,10 +40,11 @@ const WAIT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 const NODE: &str = "node-1";
 const ASKER: &str = "test";
-/// A job that sends `step` and has one function that takes nearly all of its time. It ends when its
-/// input does, and prints how many samples it sent.
+/// A job that sends `step` and has one function that takes nearly all of its time. A line of input
+/// has it answer orders itself. It ends when its input does, and prints how many samples it sent.
 const JOB: &str = "
 import select, socket, sys, time
+from plimsoll import captures
 out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 out.connect(sys.argv[1])
 
@@ -52,7 +54,11 @@ def planted():
         sum(range(100))
 
 sent = 0
-while not select.select([sys.stdin], [], [], 0)[0]:
+while True:
+    if select.select([sys.stdin], [], [], 0)[0]:
+        if not sys.stdin.readline():
+            break
+        captures.listen(sys.argv[1])
     planted()
     out.send(b'step:50|ms|#rank:3')
     sent += 1
@@ -230,6 +236,8 @@ fn profiler(socket: &Path) -> Child {
 
 fn job(socket: &Path) -> Child {
     let mut command = Command::new("python3");
+    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/../node/client-python");
+    command.env("PYTHONPATH", client);
     command.args(["-c", JOB]).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
@@ -326,6 +334,15 @@ async fn an_order_brings_the_profile_of_the_sender_and_each_other_order_its_reas
     let without = place.poll_outcome("without", &order).await;
     assert_eq!(without.state, CaptureState::Failed(CaptureFailure::NoProfiler));
     assert!(without.facts.fix.contains("plimsoll-profiler.socket"), "{without:?}");
+
+    // The client inside answers what no profiler reads from outside.
+    place.job.stdin.as_mut().unwrap().write_all(b"listen\n").unwrap();
+    let order = by_pid(&place.job, 2);
+    let inside = place.poll_outcome("inside", &order).await;
+    assert_eq!((inside.state, &*inside.facts.rung), (CaptureState::Kept, "client"), "{inside:?}");
+    assert!(inside.facts.fix.contains("plimsoll-profiler.socket"), "{inside:?}");
+    let profile = place.profile("inside", inside.bytes).await;
+    assert_eq!(top_function(&profile), "planted");
 
     // It is there again.
     place.profiler = profiler(&place._folder.path().join("profiler.sock"));

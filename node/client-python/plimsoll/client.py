@@ -11,17 +11,18 @@ import atexit
 import dataclasses
 import functools
 import os
+import socket
 import sys
 import threading
 import time
 from types import FrameType
 from typing import Dict, Optional
 
-from . import limits
+from . import captures, limits
 from .diagnostics import DIAGNOSTICS, MASTER_FIX
 from .ending import Ending, ending, worker_frame
 from .flush_result import FlushResult
-from .link import Link, Outcome
+from .link import DEFAULT_PATH, Link, Outcome
 from .registry import Registry
 from .sender import Sender
 from .settings import Settings, from_environment
@@ -79,6 +80,7 @@ class Client:
         self._sending = threading.Lock()
         self._starting = threading.RLock()
         self._thread: Optional[threading.Thread] = None
+        self._orders: Optional[socket.socket] = None
         self._wakeup = Wakeup()
         self._ending = Ending.NONE
         self._worker: Optional[FrameType] = None
@@ -98,6 +100,9 @@ class Client:
     def _forked(self) -> None:
         self._forked_by = self._forking or self._forked_by
         self._sender.link.close()
+        if self._orders is not None:
+            # The parent answers there.
+            self._orders.close()
         self._begin()
         self.registry.forked()
 
@@ -318,6 +323,8 @@ class Client:
                 self._fault = str(error)
                 return
             self._thread = thread
+            if self.settings.captures:
+                self._orders = captures.listen(self.settings.socket or DEFAULT_PATH)
 
     def _end_with_multiprocessing(self) -> None:
         """Workers of multiprocessing leave by `os._exit`, after finalizers of their own."""

@@ -79,6 +79,11 @@ SAMPLING_HZ_MAX = 1_000.0
 STACK_DEPTH_MAX = 128
 STACKS_MAX = 10_000
 
+# Of an order of a capture: seconds in which it must come, and bytes of it and of its profile.
+ORDER_WAIT_S = 5.0
+ORDER_BYTES_MAX = 4_096
+PROFILE_BYTES_MAX = 4 * 1024 * 1024
+
 # Series of a process (as many as a node takes in one interval); the rest folds into `other`.
 SERIES_MAX = 2_000
 # Series under former default labels: what they have not sent, and their statistics. Those of the

@@ -42,7 +42,8 @@ class Stack(NamedTuple):
 class Folding:
     """Counts of stacks by their identity; names are looked up once, at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, full_paths: bool = False) -> None:
+        self._full_paths = full_paths
         # Thread, whether outer frames are left out, ids of code objects and lines, innermost first:
         # to hash and compare code objects themselves takes longer than the walk.
         self._counts: Dict[Tuple[str, bool, Tuple[int, ...], Tuple[int, ...]], int] = {}
@@ -71,7 +72,7 @@ class Folding:
 
     def stacks(self) -> Dict[Stack, int]:
         """All stacks so far, with their counts."""
-        names = {number: _names(code) for number, code in self._codes.items()}
+        names = {number: self._names(code) for number, code in self._codes.items()}
         found: Dict[Stack, int] = {}
         for (thread, is_cut, codes, lines), count in self._counts.items():
             frames = [Frame(*names[code], line) for code, line in zip(codes, lines)]
@@ -84,11 +85,16 @@ class Folding:
             found[Stack(TRUNCATED, ())] = self._beyond
         return found
 
+    def _names(self, code: CodeType) -> Tuple[str, str]:
+        """Function and file of a code object."""
+        parts = code.co_filename.split(os.sep)
+        file = code.co_filename if self._full_paths else os.sep.join(parts[-2:])
+        return getattr(code, "co_qualname", code.co_name), file
 
-def _names(code: CodeType) -> Tuple[str, str]:
-    """Function and file of a code object."""
-    parts = code.co_filename.split(os.sep)
-    return getattr(code, "co_qualname", code.co_name), os.sep.join(parts[-2:])
+
+def is_sampling() -> bool:
+    """Whether a sampler runs in this process."""
+    return any(isinstance(thread, StackSampler) for thread in threading.enumerate())
 
 
 class StackSampler(threading.Thread):
@@ -101,7 +107,7 @@ class StackSampler(threading.Thread):
     Raises ValueError for more than 300 s, or more than 1 000 ticks a second.
     """
 
-    def __init__(self, seconds: float, hz: float = 100.0) -> None:
+    def __init__(self, seconds: float, hz: float = 100.0, full_paths: bool = False) -> None:
         super().__init__(name="plimsoll-sampler", daemon=True)
         bounds = [("seconds", seconds, limits.SAMPLING_S_MAX), ("hz", hz, limits.SAMPLING_HZ_MAX)]
         for name, value, value_max in bounds:
@@ -114,30 +120,31 @@ class StackSampler(threading.Thread):
         """How often each was found, once the thread has ended. Those beyond 10 000 different ones
         are under TRUNCATED."""
         self._period_ns = 1e9 / hz
+        self._folding = Folding(full_paths)
 
     def start(self) -> None:
         """Raises RuntimeError while another one runs: each would disturb the other's ticks."""
-        if any(isinstance(thread, StackSampler) for thread in threading.enumerate()):
+        if is_sampling():
             raise RuntimeError("stacks are being sampled already: wait for the other sampler")
         super().start()
 
     def run(self) -> None:
         """The thread."""
-        folding, begun_ns, number = Folding(), clock(), 0
+        begun_ns, number = clock(), 0
         while number < self.asked_ticks:
             due_ns = begun_ns + round(number * self._period_ns)
             time.sleep(max(0, due_ns - clock()) / 1e9)
             now_ns = clock()
-            self._take(folding)
+            self._take()
             self.taken_ticks += 1
             number = next_tick(number, now_ns - begun_ns, self._period_ns)
-        self.stacks = folding.stacks()
+        self.stacks = self._folding.stacks()
 
-    def _take(self, folding: Folding) -> None:
+    def _take(self) -> None:
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         for ident, frame in sys._current_frames().items():
             if ident != self.ident:
-                folding.add(names.get(ident, UNNAMED), frame)
+                self._folding.add(names.get(ident, UNNAMED), frame)
 
 
 def next_tick(taken: int, now_ns: int, period_ns: float) -> int:

@@ -29,6 +29,8 @@ class Settings:
     """The shard-read profiler; only together with the master."""
     experiments: bool = False
     """Experiments and cycles; only together with the master."""
+    captures: bool = False
+    """Whether the node may order the stacks of this process."""
     socket: Optional[str] = None
     """A path, `udp://host:port`, or None for the default of `link.address`."""
     flush_ms: int = limits.FLUSH_MS_DEFAULT
@@ -96,15 +98,15 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     variables: List[str] = []
     chosen = set()
 
-    def switched_on(switch: str, name: str) -> bool:
+    def switched_on(name: str, switch: str = "") -> bool:
         value = environment.get(name, "")
         if value in ("0", "1"):
-            chosen.add(switch)
+            chosen.update({switch} - {""})
         elif value:
             switches.append(f'{name}={value!r} enables nothing, only "1" does: set {name}=1')
         return value == "1"
 
-    profilers = {name: switched_on(name, f"PLIMSOLL_ENABLE_{name.upper()}") for name in PROFILERS}
+    profilers = {name: switched_on(f"PLIMSOLL_ENABLE_{name.upper()}", name) for name in PROFILERS}
     flush = environment.get("PLIMSOLL_FLUSH_MS", str(limits.FLUSH_MS_DEFAULT))
     if not (flush.isdecimal() and len(flush) < 10 and _fits(int(flush))):
         default = f"; {limits.FLUSH_MS_DEFAULT} is used"
@@ -122,7 +124,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         labels=labels,
         ranks=ranks,
-        enabled=switched_on("enable", "PLIMSOLL_ENABLE"),
+        enabled=switched_on("PLIMSOLL_ENABLE", "enable"),
+        captures=switched_on("PLIMSOLL_CAPTURES"),
         socket=socket,
         flush_ms=int(flush),
         chosen=frozenset(chosen),

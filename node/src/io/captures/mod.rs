@@ -1,7 +1,8 @@
 //! The profiler on this machine, asked over its Unix socket: a task for each capture, within a
-//! deadline. Whatever the profiler does, a capture ends with a state.
+//! deadline. Whatever the profiler does, a capture ends with a state. Where it cannot read the
+//! process, the client inside of that is asked, over a socket with the process's number.
 //!
-//! DESIGN N93.
+//! DESIGN N93, N94.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_schemas::limits::wire::{CAPTURE_PROFILE_BYTES_MAX, PROFILER_LINE_BYTES_MAX};
-use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureId, ProfilerOrder, ProfilerResponse};
+use plimsoll_schemas::wire::capture::{
+    CaptureFailure, CaptureId, CaptureState, ProfilerOrder, ProfilerResponse,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -38,7 +41,13 @@ impl Profiler {
         let CaptureSettings { socket, full_paths, .. } = self.settings.clone();
         let order = ProfilerOrder { full_paths, ..order };
         let wait = Duration::from_secs(order.seconds.into()) + PROFILER_WAIT;
-        self.captures.spawn(async move { ask(&socket, id, &order, wait).await });
+        self.captures.spawn(async move {
+            let from_outside = ask(&socket, id, &order, wait).await;
+            if !is_for_client(from_outside.state) {
+                return from_outside;
+            }
+            ask_client(id, &order, wait, &from_outside.facts.fix).await.unwrap_or(from_outside)
+        });
     }
 
     /// How the next capture ended; never without one. Cancel safe.
@@ -62,6 +71,32 @@ async fn ask(socket: &Path, id: CaptureId, order: &ProfilerOrder, wait: Duration
     exchanged.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).unwrap_or_else(|error| {
         CaptureEnd::failed(id, failure_of(&error), format!("the profiler: {error}"))
     })
+}
+
+/// Whether the client inside of the process may have what could not be read from outside.
+fn is_for_client(state: CaptureState) -> bool {
+    use CaptureFailure::{Denied, NoProfiler, NotSupported, ProfilerRefused};
+    matches!(state, CaptureState::Failed(Denied | NoProfiler | NotSupported | ProfilerRefused))
+}
+
+/// What the client answers; `None` if it does not listen, or another process does in its name.
+async fn ask_client(
+    id: CaptureId,
+    order: &ProfilerOrder,
+    wait: Duration,
+    fix: &str,
+) -> Option<CaptureEnd> {
+    let name = format!("\0plimsoll-captures.{}", order.pid);
+    let stream = UnixStream::connect(name).await.ok()?;
+    let listens = stream.peer_cred().ok()?.pid()?;
+    if u32::try_from(listens) != Ok(order.pid) {
+        return None;
+    }
+
+    let mut end = timeout(wait, exchange(stream, id, order)).await.ok()?.ok()?;
+    // What would let the profiler read it, which sees states of threads as well.
+    fix.clone_into(&mut end.facts.fix);
+    Some(end)
 }
 
 async fn exchange(

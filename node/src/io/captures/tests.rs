@@ -1,7 +1,8 @@
 //! Profilers that answer, die, hang or send garbage, on real sockets.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::thread;
 
@@ -98,6 +99,30 @@ async fn a_profiler_that_dies_hangs_or_answers_garbage_has_its_reason() {
         let shown = String::from_utf8_lossy(&answer[..answer.len().min(80)]).into_owned();
         let end = Place::new().ask(answer, wait, closes).await;
         assert_eq!(end.state, CaptureState::Failed(expected), "{shown}: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_client_inside_answers_for_its_own_process_alone() {
+    let place = Place::new();
+    let answer = [line(CaptureState::Kept, 3), vec![7; 3]].concat();
+    // The kernel states that this process listens, whatever the number in the name.
+    for (pid, expected) in [
+        (std::process::id(), CaptureState::Kept),
+        (1, CaptureState::Failed(CaptureFailure::NoProfiler)),
+    ] {
+        let name = format!("plimsoll-captures.{pid}");
+        let name = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&name).unwrap();
+        let answer = answer.clone();
+        thread::spawn(move || listener.accept().unwrap().0.write_all(&answer));
+
+        let mut profiler = Profiler::new(&place.settings());
+        let order = ProfilerOrder { pid, ..order() };
+        profiler.start(CaptureStart { id: id(), order });
+        let end = profiler.next().await;
+        assert_eq!(end.state, expected, "{pid}");
+        assert!(end.facts.fix.contains("plimsoll-profiler.socket"), "{end:?}");
     }
 }
 

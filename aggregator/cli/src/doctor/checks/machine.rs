@@ -33,7 +33,8 @@ fn captures(facts: &CaptureFacts) -> Vec<Finding> {
             .then(|| refused("any client of the broker could send some", credentials)),
         facts.absent.as_ref().map(|reason| {
             let what = format!("nothing listens on captures.socket: {reason}");
-            let fix = "systemctl enable --now plimsoll-profiler.socket";
+            let fix = "systemctl enable --now plimsoll-profiler.socket, or PLIMSOLL_CAPTURES=1 \
+                       in the jobs";
             Finding::error(&facts.socket.display().to_string(), what, fix)
         }),
     ];
@@ -238,7 +239,7 @@ mod tests {
             [
                 "set confirm.key_file to the aggregators' key",
                 "give the node credentials: plimsoll nats-config",
-                "systemctl enable --now plimsoll-profiler.socket",
+                "systemctl enable --now plimsoll-profiler.socket, or PLIMSOLL_CAPTURES=1 in the jobs",
             ]
         );
     }

@@ -1,0 +1,127 @@
+"""Orders of the node for the stacks of this process, answered from inside.
+
+For machines on which no `plimsoll-profiler` may read it from outside. `PLIMSOLL_CAPTURES=1` switches
+it on. A thread listens on an abstract Unix socket with this process's number in its name, which ends
+with the process. The kernel states who connects: root, the user of this process and the owner of the
+node's socket may order. An order and a response are one line of JSON each; a profile follows.
+"""
+
+import json
+import os
+import platform
+import socket
+import struct
+import threading
+import time
+from typing import Any, Dict, Optional, Tuple
+
+from . import limits
+from .pprof import encode
+from .sampler import StackSampler, is_sampling
+
+NAME = "\0plimsoll-captures.{}"
+RUNG = "client"
+ROOT = 0
+CREDENTIALS = struct.Struct("3i")
+TICK_MS = 10
+"""The unit of the start of a process in `/proc`, the same on every 64-bit Linux."""
+
+
+def listen(node_socket: str) -> Optional[socket.socket]:
+    """Listens for orders; None where the system has no such socket, or no thread to spare."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    try:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(NAME.format(os.getpid()))
+        listener.listen(1)
+        name = "plimsoll-captures"
+        given = (listener, node_socket)
+        threading.Thread(target=_serve, args=given, name=name, daemon=True).start()
+    except (OSError, RuntimeError):
+        # As at the limit of threads. Telemetry must not stop a job, and the node reports it.
+        return None
+    return listener
+
+
+def _serve(listener: socket.socket, node_socket: str) -> None:
+    while True:
+        try:
+            stream, _ = listener.accept()
+        except OSError:
+            # Such as too many open files; the next order may find room.
+            time.sleep(1)
+            continue
+        with stream:
+            try:
+                if _may_order(stream, node_socket):
+                    _answer(stream)
+            except Exception:  # The thread must outlive whatever is wrong with an order.
+                # The node reports a connection that ends without a response.
+                continue
+
+
+def _may_order(stream: socket.socket, node_socket: str) -> bool:
+    _pid, user, _group = CREDENTIALS.unpack(
+        stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    )
+    users = {ROOT, os.geteuid()}
+    try:
+        users.add(os.stat(node_socket).st_uid)
+    except (OSError, ValueError):
+        # The node listens elsewhere: its user is not known.
+        pass
+    return user in users
+
+
+def _answer(stream: socket.socket) -> None:
+    stream.settimeout(limits.ORDER_WAIT_S)
+    with stream.makefile("rb") as lines:
+        order = json.loads(lines.readline(limits.ORDER_BYTES_MAX))
+    state, facts, profile = captured(order)
+    response = {"state": state, "facts": facts, "bytes": len(profile)}
+    stream.sendall(json.dumps(response).encode() + b"\n" + profile)
+
+
+def captured(order: Dict[str, Any]) -> Tuple[Any, Dict[str, Any], bytes]:
+    """What becomes of an order: its state, its facts and its profile, as the node reads them.
+
+    Raises what comes of an order that is none, such as KeyError.
+    """
+    seconds, hz = int(order["seconds"]), int(order["hz"])
+    facts: Dict[str, Any] = {"rung": RUNG, "pid": os.getpid(), "command": _command()}
+    alive_at = order.get("alive_at")
+    if order["pid"] != os.getpid() or alive_at is not None and _started_by_ms() > alive_at:
+        return {"refused": "process_not_found"}, facts, b""
+    if is_sampling():
+        return {"failed": "profiler_busy"}, facts, b""
+
+    started_ns, begun_ns = time.time_ns(), time.monotonic_ns()
+    sampler = StackSampler(seconds, hz, full_paths=bool(order.get("full_paths")))
+    sampler.start()
+    sampler.join()
+    profile = encode(
+        sampler.stacks,
+        period_ns=round(1e9 / hz),
+        started_ns=started_ns,
+        duration_ns=time.monotonic_ns() - begun_ns,
+        comments=[f"plimsoll.rung={RUNG}"],
+    )
+    facts["python"] = platform.python_version()
+    facts["samples"] = sum(sampler.stacks.values())
+    facts["lost"] = sampler.asked_ticks - sampler.taken_ticks
+    if len(profile) > limits.PROFILE_BYTES_MAX:
+        return {"failed": "too_large"}, facts, b""
+    return "kept", facts, profile
+
+
+def _command() -> str:
+    with open("/proc/self/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+
+
+def _started_by_ms() -> int:
+    """An instant since the start of the machine by which this process had started."""
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[19]) + 1) * TICK_MS
