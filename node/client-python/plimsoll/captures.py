@@ -21,6 +21,7 @@ from .sampler import StackSampler, is_sampling
 
 NAME = "\0plimsoll-captures.{}"
 RUNG = "client"
+THREAD = "plimsoll-captures"
 ROOT = 0
 CREDENTIALS = struct.Struct("3i")
 TICK_MS = 10
@@ -35,9 +36,8 @@ def listen(node_socket: str) -> Optional[socket.socket]:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(NAME.format(os.getpid()))
         listener.listen(1)
-        name = "plimsoll-captures"
         given = (listener, node_socket)
-        threading.Thread(target=_serve, args=given, name=name, daemon=True).start()
+        threading.Thread(target=_serve, args=given, name=THREAD, daemon=True).start()
     except (OSError, RuntimeError):
         # As at the limit of threads. Telemetry must not stop a job, and the node reports it.
         return None
@@ -100,15 +100,17 @@ def captured(order: Dict[str, Any]) -> Tuple[Any, Dict[str, Any], bytes]:
     sampler = StackSampler(seconds, hz, full_paths=bool(order.get("full_paths")))
     sampler.start()
     sampler.join()
+    # This thread waits for the sampler alone, so it is none of the job's.
+    stacks = {stack: count for stack, count in sampler.stacks.items() if stack.thread != THREAD}
     profile = encode(
-        sampler.stacks,
+        stacks,
         period_ns=round(1e9 / hz),
         started_ns=started_ns,
         duration_ns=time.monotonic_ns() - begun_ns,
         comments=[f"plimsoll.rung={RUNG}"],
     )
     facts["python"] = platform.python_version()
-    facts["samples"] = sum(sampler.stacks.values())
+    facts["samples"] = sum(stacks.values())
     facts["lost"] = sampler.asked_ticks - sampler.taken_ticks
     if len(profile) > limits.PROFILE_BYTES_MAX:
         return {"failed": "too_large"}, facts, b""

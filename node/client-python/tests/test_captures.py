@@ -47,7 +47,10 @@ class Orders(unittest.TestCase):
         self.assertEqual((response["state"], response["facts"]["rung"]), ("kept", "client"))
         self.assertEqual(response["bytes"], len(profile))
         self.assertGreater(response["facts"]["samples"], 40)
-        self.assertIn(b"test_stacks_of_this_process_come_back", gzip.decompress(profile))
+        read = gzip.decompress(profile)
+        self.assertIn(b"test_stacks_of_this_process_come_back", read)
+        # The thread that answers is none of the job's.
+        self.assertNotIn(captures.THREAD.encode(), read)
 
     def test_what_is_no_order_of_this_process_has_its_reason(self):
         for wrong, state in [
