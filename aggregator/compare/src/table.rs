@@ -5,6 +5,7 @@ use std::fmt::Write;
 use plimsoll_schemas::figure::{self, counted, quantile, span};
 
 use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
+use crate::rate::ComparedRate;
 use crate::verdict::Verdict;
 
 /// One table for each operation, and the verdict at the end.
@@ -15,8 +16,30 @@ pub fn table(comparison: &Comparison) -> String {
         text += &rows(compared, comparison.confidence);
         text.push('\n');
     }
+    for (name, rate) in &comparison.rates {
+        text += &sentence(name.as_str(), rate);
+        text.push_str("\n\n");
+    }
     let _written = writeln!(text, "verdict: {}", comparison.verdict.words());
     text
+}
+
+/// What became of a rate, in one line.
+pub fn sentence(name: &str, rate: &ComparedRate) -> String {
+    let by = rate.operation.as_ref().map_or(String::new(), |of| format!(" of {of}"));
+    let [a, b] = [rate.a, rate.b].map(figure::number);
+    let verdict = rate.verdict.words();
+    let found = match (&rate.change, &rate.reason) {
+        (Some(change), _) => format!(
+            "{} ({} to {}), {verdict}",
+            percent(change.estimate),
+            percent(change.low),
+            percent(change.high)
+        ),
+        (None, Some(reason)) => format!("{verdict}: {reason}"),
+        (None, None) => verdict.to_owned(),
+    };
+    format!("{name}/s{by} {found}; A {a}, B {b}")
 }
 
 /// A shift, with its sign.

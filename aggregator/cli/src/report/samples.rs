@@ -50,7 +50,7 @@ pub(crate) fn side_of(text: &str) -> Result<Option<Side>> {
 pub(super) fn written<'a>(
     operations: impl Iterator<Item = (&'a str, &'a [HistoryPoint])>,
 ) -> Result<Box<RawValue>> {
-    let mut side = Side { operations: BTreeMap::new() };
+    let mut side = Side::default();
     for (name, slots) in operations {
         let operation = Operation::new(name).with_context(|| name.to_owned())?;
         side.operations.insert(operation, measured(slots));

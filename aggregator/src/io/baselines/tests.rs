@@ -44,7 +44,7 @@ fn baseline_with(layout: BucketLayout) -> String {
         length_ns: 10_000_000_000,
         samples: Packed::from(&slot(number, 1.0)),
     }));
-    baseline::write(&Side { operations: [(fetch(), measured)].into() }).unwrap()
+    baseline::write(&Side { operations: [(fetch(), measured)].into(), ..Side::default() }).unwrap()
 }
 
 /// A rule about a regression of `fetch` against a good baseline.
