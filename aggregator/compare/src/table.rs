@@ -149,12 +149,28 @@ mod tests {
         };
         let names = ["fetch", "publish"].map(|name| Operation::new(name).unwrap());
         let operations = names.into_iter().zip([compared(), absent]).collect::<BTreeMap<_, _>>();
+        let rate = ComparedRate {
+            verdict: Verdict::Worse,
+            reason: None,
+            operation: Some("train_step".to_owned()),
+            lower_is_better: false,
+            a: 1_000.0,
+            b: 909.0,
+            change: Some(Change {
+                estimate: -0.091,
+                low: -0.099,
+                high: -0.084,
+                floor: 0.01,
+                verdict: Verdict::Worse,
+            }),
+        };
         let comparison = Comparison {
             verdict: Verdict::Worse,
             confidence: 0.95,
             floor_confidence: 0.99,
             tolerance: 0.01,
             operations,
+            rates: BTreeMap::from([(Operation::new("train_step.tokens").unwrap(), rate)]),
         };
         let expected = "\
 fetch: worse
@@ -167,6 +183,8 @@ fetch: worse
 
 publish: not comparable: only B has it
   B: 1,000 samples in 40 intervals, resampled in 20 blocks of 2
+
+train_step.tokens/s of train_step -9.1 % (-9.9 % to -8.4 %), worse; A 1,000, B 909
 
 verdict: worse
 ";

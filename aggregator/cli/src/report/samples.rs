@@ -3,8 +3,6 @@
 //!
 //! DESIGN A87.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, bail};
 use plimsoll_compare::history::measured;
 use plimsoll_compare::{Side, baseline};

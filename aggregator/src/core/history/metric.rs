@@ -71,6 +71,10 @@ impl MetricTotals {
     }
 
     pub fn add(&mut self, other: &Self) {
+        // Without a value it has no ends either.
+        if other.count == 0 {
+            return;
+        }
         let is_first = self.count == 0;
         self.min = if is_first { other.min } else { self.min.min(other.min) };
         self.max = if is_first { other.max } else { self.max.max(other.max) };

@@ -157,7 +157,8 @@ mod tests {
         MergedSamples { taken: Wall(seconds * 1_000_000_000), node_labels, latency }
     }
 
-    fn names(prefix: &str, n: usize) -> impl Iterator<Item = String> {
+    fn names(prefix: &str, n: usize) -> impl Iterator<Item = String> + use<> {
+        let prefix = prefix.to_owned();
         (0..n).map(move |n| format!("{prefix}{n}"))
     }
 

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::fleet::{
-    Batch, Definition, Limits, MergedSamples, Operations, Retention, Rollups, Times,
+    Batch, Definition, Limits, MergedSamples, Operations, Pool, Retention, Rollups, Times,
 };
 use crate::limits::HISTORY_PENDING_SHARE;
 use plimsoll_schemas::budget::Window;
@@ -72,7 +72,7 @@ pub(crate) fn add_metrics(history: &mut History, seconds: u64, value: f64) {
     let latency =
         Latency { counters: values.clone(), gauges: values, ..Latency::<Packed>::default() };
     let mut snapshot = merged(seconds, 1);
-    snapshot.samples[0].latency = latency;
+    (snapshot.samples[0].latency, snapshot.reported) = (latency, None);
     history.on_merged(&snapshot, known);
 }
 

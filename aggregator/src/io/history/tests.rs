@@ -392,14 +392,14 @@ fn a_series_without_slots_gives_its_place_back_and_never_its_number() {
         let now = 10_000 + hour * 3_700;
         let slots = BTreeMap::from([(now / 10, Histogram::default())]);
         let pools = BTreeMap::from([(other.clone(), slots)]);
-        let samples = SlotSamples { pools, coverage: BTreeMap::new() };
+        let samples = SlotSamples { pools, ..SlotSamples::default() };
         let id = BatchId { generation: 1 + hour, attempt: 0 };
         let batch = HistoryBatch { id, at: at(now), samples, ..HistoryBatch::default() };
         kept.store.as_mut().unwrap().write(&batch).unwrap();
     }
     let store = kept.store.as_ref().unwrap();
     assert_eq!(store.reader().read().unwrap().keys().unwrap(), [HistoryKey::Samples(other)]);
-    assert_eq!(store.meta.next_series, 2);
+    assert_eq!(store.meta.next_series, 4, "that of the operation, its two metrics and the other");
 }
 
 #[test]

@@ -153,14 +153,11 @@ impl HistoryHandler {
             Some(page) => Ok(page),
             None => {
                 let (_, _, known) = self.keys().await?;
-                let metric = of.metrics.first();
-                Err(metric.map_or_else(
-                    || {
-                        metrics::instead(&of.pool, &known)
-                            .unwrap_or_else(|| unknown(&of.pool, &pools(known)))
-                    },
-                    |metric| metrics::unknown(metric, &known),
-                ))
+                Err(match of.metrics.first() {
+                    Some(metric) => metrics::unknown(metric, &known),
+                    None => metrics::instead(&of.pool, &known)
+                        .unwrap_or_else(|| unknown(&of.pool, &pools(known))),
+                })
             }
         }
     }
