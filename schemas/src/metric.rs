@@ -27,12 +27,27 @@ pub enum Metric {
     Sensor(String),
     /// `counter:<name>`: increase of a job's counter within the last minute, per node.
     Counter(Operation),
+    /// `rate:<name>`: increase of a job's counter a second, over the last minute, per node; absent
+    /// where the counter has just begun to grow, or has ended.
+    Rate(Operation),
+    /// `share:<name>:<other>`: which share of two counters, or more, the first one grew by within
+    /// the last minute, per node: hits / (hits + misses). Absent while none of them grows.
+    Share(Share),
     /// `gauge:<name>`: the latest value of a job's gauge, per node, unless it is older than 75 s.
     Gauge(Operation),
     /// `regression:<operation>`: by which share a quantile of the fleet's operation is above that
     /// of a baseline, such as 0.05 for 5 %; of several quantiles the greatest. 0 if none is shown
     /// to be above; unknown without enough samples.
     Regression(Operation),
+}
+
+/// A counter beside others, all without a colon in their names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// What is divided by the sum of all.
+    pub of: Operation,
+    /// The others of this sum.
+    pub beside: Vec<Operation>,
 }
 
 /// How a value is compared with its threshold; strictly, but for [`Self::Equal`].
@@ -267,7 +282,7 @@ fn hint(name: &str) -> String {
 
     format!(
         "{meant}; metrics of nodes: {}; of the aggregator: {}; others: sensor:<name>, \
-         counter:<name>, gauge:<name>, regression:<operation>",
+         counter:<name>, rate:<name>, share:<name>:<other>, gauge:<name>, regression:<operation>",
         names(node),
         names(fleet)
     )
@@ -290,6 +305,15 @@ impl FromStr for Metric {
         if let Some(name) = text.strip_prefix("counter:") {
             return job(name).map(Self::Counter);
         }
+        if let Some(name) = text.strip_prefix("rate:") {
+            return job(name).map(Self::Rate);
+        }
+        if let Some(names) = text.strip_prefix("share:") {
+            let names = names.split(':').map(job).collect::<Result<Vec<_>, _>>()?;
+            let (of, beside) = names.split_first().ok_or_else(unknown)?;
+            let share = Share { of: of.clone(), beside: beside.to_vec() };
+            return if beside.is_empty() { Err(unknown()) } else { Ok(Self::Share(share)) };
+        }
         if let Some(name) = text.strip_prefix("gauge:") {
             return job(name).map(Self::Gauge);
         }
@@ -310,6 +334,11 @@ impl fmt::Display for Metric {
             Self::Fleet(figure) => f.write_str(figure.as_str()),
             Self::Sensor(name) => write!(f, "sensor:{name}"),
             Self::Counter(name) => write!(f, "counter:{name}"),
+            Self::Rate(name) => write!(f, "rate:{name}"),
+            Self::Share(Share { of, beside }) => {
+                write!(f, "share:{of}")?;
+                beside.iter().try_for_each(|name| write!(f, ":{name}"))
+            }
             Self::Gauge(name) => write!(f, "gauge:{name}"),
             Self::Regression(name) => write!(f, "regression:{name}"),
         }
@@ -337,7 +366,22 @@ impl Metric {
         match self {
             Self::Node(figure) => *figure >= NodeMetric::MemoryUsedRatio,
             Self::Sensor(_) => true,
-            Self::Fleet(_) | Self::Counter(_) | Self::Gauge(_) | Self::Regression(_) => false,
+            Self::Fleet(_)
+            | Self::Counter(_)
+            | Self::Rate(_)
+            | Self::Share(_)
+            | Self::Gauge(_)
+            | Self::Regression(_) => false,
+        }
+    }
+
+    /// The counters that it is made of.
+    #[must_use]
+    pub fn counters(&self) -> Vec<&Operation> {
+        match self {
+            Self::Counter(name) | Self::Rate(name) => vec![name],
+            Self::Share(Share { of, beside }) => [of].into_iter().chain(beside).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -359,6 +403,8 @@ mod tests {
         let others = [
             "sensor:load1",
             "counter:isolation.violations",
+            "rate:train_step.tokens",
+            "share:cache.hits:cache.misses",
             "gauge:depth",
             "regression:kernel_fetch",
         ];
@@ -370,7 +416,7 @@ mod tests {
         assert!(error.contains("did you mean \"sensor:load1\"?"), "{error}");
         let error = "sensor:mood".parse::<Metric>().unwrap_err().to_string();
         assert!(error.contains("as its metric, without plimsoll_node_"), "{error}");
-        for wrong in ["depth", "counter:", ""] {
+        for wrong in ["depth", "counter:", "share:hits", "share::misses", ""] {
             let error = wrong.parse::<Metric>().unwrap_err().to_string();
             assert!(error.contains("outbox_depth") && error.contains("counter:<name>"), "{error}");
         }

@@ -1,12 +1,15 @@
 //! The past over HTTP and in the command, through kills of the aggregator and a lost state file.
 
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, bin_dir};
 use plimsoll_schemas::histogram::rank;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use plimsoll_schemas::summary::{
+    HistoryPage, HistoryPoint, MetricHistoryPage, MetricKind, OperationsPage,
+};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use serde_json::from_str;
@@ -54,12 +57,46 @@ async fn check(stack: &Stack, raw: &RawSamples) {
     }
 }
 
+/// Each node counts and sets a tenth: ten of them are not 1 in floating point, one by one.
+fn send_metrics(stack: &Stack) {
+    for station in stack.stations() {
+        let socket = UnixDatagram::unbound().unwrap();
+        socket.send_to(b"epoch_hook.tokens:0.1|c\nmemory:0.1|g", &station.socket).unwrap();
+    }
+}
+
+/// The counter and the gauge are whole, in one point and in points of 10 s, by time and by run.
+async fn check_metrics(stack: &Stack, sent: u64) {
+    let mut sums = Vec::new();
+    for range in ["last=1h", "last=15m&step=10s"] {
+        let page = format!("/api/v1/query?metric=epoch_hook.tokens&per=epoch_hook.tokens&{range}");
+        let page: MetricHistoryPage = from_str(&stack.api().get(&page).await.unwrap()).unwrap();
+        let of = (page.kind, page.operation.as_deref());
+        assert_eq!(of, (MetricKind::Counter, Some("epoch_hook")));
+        let used = || page.points.iter().filter(|point| point.count > 0);
+        assert!(used().all(|point| point.ratio == Some(1.0)), "{page:?}");
+        sums.push(used().map(|point| point.sum).sum::<f64>());
+
+        let page = format!("/api/v1/query?metric=memory&{range}");
+        let page: MetricHistoryPage = from_str(&stack.api().get(&page).await.unwrap()).unwrap();
+        let used: Vec<_> = page.points.iter().filter(|point| point.count > 0).collect();
+        assert_eq!((page.kind, used.is_empty()), (MetricKind::Gauge, false));
+        assert!(used.iter().all(|point| point.mean == Some(0.1)), "{used:?}");
+    }
+    // The first is rounded once.
+    assert_eq!(sums[0].to_bits(), (sent as f64 / 10.0).to_bits());
+    assert!((sums[1] - sums[0]).abs() < 1e-9, "{sums:?}");
+}
+
 #[tokio::test]
 async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let mut had = 0;
+    let mut sent = 0;
     for _ in 0..4 {
+        send_metrics(&stack);
+        sent += stack.stations().len() as u64;
         had = await_samples(&stack, had + 60).await;
         stack.kill_aggregator();
         stack.restart_aggregator().await.unwrap();
@@ -68,6 +105,7 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     check_drained(&drained, stack.stations()).unwrap();
     let raw = RawSamples::of_all(stack.stations()).unwrap();
     check(&stack, &raw).await;
+    check_metrics(&stack, sent).await;
     // The streams bring everything again to an aggregator without a state.
     stack.kill_aggregator();
     std::fs::remove_file(dir.path().join("state.redb")).unwrap();
@@ -76,12 +114,16 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     let ready = async || stack.api().is_ready().await.then_some(());
     until("the aggregator is ready", WAIT, ready).await.unwrap();
     check(&stack, &raw).await;
+    check_metrics(&stack, sent).await;
     let listed: OperationsPage =
         from_str(&stack.api().get("/api/v1/operations").await.unwrap()).unwrap();
     assert!(JOBS.iter().all(|name| listed.operations.iter().any(|other| other == name)));
     let near = stack.api().request("GET", "/api/v1/query?operation=epoch_hok", None).await;
     let near = near.unwrap_err();
     assert!(format!("{near:#}").contains("similar: \"epoch_hook\""), "{near:#}");
+    let other = stack.api().request("GET", "/api/v1/query?operation=memory", None).await;
+    let other = format!("{:#}", other.unwrap_err());
+    assert!(other.contains("\"memory\" is a metric: use metric=memory"), "{other}");
     let program = bin_dir().unwrap().join("plimsoll");
     let mut command = Command::new(program);
     command.args(["query", "epoch_hook", "--last", "1h", "--over", "18ms", "--url"]);

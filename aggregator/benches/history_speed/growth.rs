@@ -3,9 +3,10 @@
 
 use anyhow::Result;
 use plimsoll_aggregator::core::fleet::{Group, Pool};
-use plimsoll_aggregator::core::history::Resolution;
+use plimsoll_aggregator::core::history::{MetricKey, Resolution};
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::MetricKind;
 use serde_json::{Value, json};
 
 use crate::past::{DAY, OPERATION, SLOT_SECONDS, Writer, disk_bytes, pool};
@@ -70,6 +71,35 @@ fn a_day(nodes: u64, groups: u64) -> Result<Value> {
     Ok(json!({
         "nodes": nodes, "groups": groups, "series": groups + 1, "samples_a_slot": samples,
         "tiers": tiers, "written_bytes": written, "disk_bytes": disk_bytes(&path)?,
+    }))
+}
+
+/// Metrics of a job, of which each node of the fleet sends a value a second.
+const METRICS: u64 = 20;
+const METRIC_NODES: u64 = 16;
+
+/// By how much a history grows in a day with the metrics of one job alone.
+pub(crate) fn of_metrics() -> Result<Value> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("history.redb");
+    let slots = DAY / SLOT_SECONDS;
+    let name = |metric| Operation::new(format!("job.{metric}")).expect("plain letters");
+    let key = |metric| MetricKey { kind: MetricKind::Counter, pool: Pool::Fleet(name(metric)) };
+    let keys: Vec<MetricKey> = (0..METRICS).map(key).collect();
+
+    let mut writer = Writer::new(&path, DAY)?;
+    for number in slots..2 * slots {
+        keys.iter().for_each(|key| writer.count(key, number, METRIC_NODES));
+        if number % SLOTS_A_CHECKPOINT == SLOTS_A_CHECKPOINT - 1 {
+            writer.write((number + 1) * SLOT_SECONDS)?;
+        }
+    }
+    let bytes: u64 = writer.bytes()?.iter().sum();
+    let written = writer.written;
+    drop(writer);
+    Ok(json!({
+        "metrics": METRICS, "bytes": bytes, "written_bytes": written,
+        "disk_bytes": disk_bytes(&path)?,
     }))
 }
 

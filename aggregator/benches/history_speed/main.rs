@@ -51,6 +51,7 @@ fn main() -> Result<()> {
     let slots = seconds.start / SLOT_SECONDS..seconds.end / SLOT_SECONDS;
     let file = past::fill(&path, &shapes, seconds.clone())?;
     let queries = past::queries(&path, days, end)?;
+    let of_metrics = past::metric_queries(&path, days, end)?;
     if value("--keep").is_some() {
         for schema in SCHEMAS {
             let path = dir.join(format!("schema-{schema}.remote-write"));
@@ -64,6 +65,7 @@ fn main() -> Result<()> {
         "days": days, "from_seconds": seconds.start, "to_seconds": seconds.end,
         "samples": (slots.end - slots.start) * SAMPLES, "operation": past::OPERATION,
         "schemas": SCHEMAS, "file": file, "queries": queries, "exact": exact,
+        "metric_queries": of_metrics, "metric_growth": growth::of_metrics()?,
         "growth": growth::all()?, "compare": runs::compared(&shapes)?,
     });
     println!("{}", serde_json::to_string_pretty(&figures)?);

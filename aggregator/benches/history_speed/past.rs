@@ -10,13 +10,14 @@ use anyhow::{Context, Result, ensure};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use plimsoll_aggregator::core::fleet::Pool;
 use plimsoll_aggregator::core::history::{
-    Accumulator, BatchId, Coverage, HistoryBatch, HistoryQuery, Layout, Resolution, SlotSamples,
-    default_bounds,
+    Accumulator, BatchId, Coverage, HistoryBatch, HistoryQuery, Layout, MetricKey, MetricTotals,
+    Resolution, SlotSamples, default_bounds,
 };
 use plimsoll_aggregator::io::history::HistoryStore;
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{MeshName, Operation};
+use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::Wall;
 use serde_json::{Value, json};
 
@@ -28,6 +29,8 @@ pub(crate) const HOUR: u64 = 3_600;
 pub(crate) const DAY: u64 = 24 * HOUR;
 /// The quantiles of every query.
 pub(crate) const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// Nodes with a counter: how many there are changes nothing of a slot.
+const COUNTING_NODES: u64 = 1;
 /// Turns of a query; its time is their median.
 const TURNS: usize = 5;
 
@@ -37,6 +40,12 @@ pub(crate) fn at(seconds: u64) -> Wall {
 
 pub(crate) fn pool() -> Pool {
     Pool::Fleet(Operation::new(OPERATION).expect("a constant name of plain letters"))
+}
+
+/// The counter of the same fleet.
+fn counter() -> MetricKey {
+    let name = Operation::new("epoch_hook.tokens").expect("a constant name of plain letters");
+    MetricKey { kind: MetricKind::Counter, pool: Pool::Fleet(name) }
 }
 
 fn mesh() -> MeshName {
@@ -65,6 +74,13 @@ impl Writer {
         samples.iter().for_each(|part| slot.merge_packed(part));
     }
 
+    /// Adds what this many nodes counted in the slot, each a whole number a second.
+    pub(crate) fn count(&mut self, metric: &MetricKey, number: u64, nodes: u64) {
+        let mut totals = MetricTotals::default();
+        (0..nodes * SLOT_SECONDS).for_each(|of| totals.add(&MetricTotals::of(of as f64)));
+        self.samples.metrics.entry(metric.clone()).or_default().insert(number, totals);
+    }
+
     /// All of this many nodes reported in the slot with this number.
     pub(crate) fn cover(&mut self, number: u64, nodes: u64) {
         let observed_ns = SLOT_SECONDS * 1_000_000_000;
@@ -81,6 +97,7 @@ impl Writer {
         let batch = HistoryBatch { id, at: at(seconds), samples, ..HistoryBatch::default() };
         let written = self.store.write(&batch)?;
         ensure!(written.dropped == 0, "{} samples found no room", written.dropped);
+        ensure!(written.dropped_values == 0, "values found no room");
         self.written += written.bytes;
         Ok(())
     }
@@ -97,6 +114,7 @@ pub(crate) fn fill(path: &Path, shapes: &Shapes, seconds: Range<u64>) -> Result<
     let mut writer = Writer::new(path, seconds.start)?;
     for number in seconds.start / SLOT_SECONDS..seconds.end / SLOT_SECONDS {
         writer.add(&pool(), number, &[&shapes.of_slot(number).packed]);
+        writer.count(&counter(), number, COUNTING_NODES);
         writer.cover(number, crate::NODES);
         let end = (number + 1) * SLOT_SECONDS;
         if end.is_multiple_of(600) || end == seconds.end {
@@ -126,20 +144,48 @@ const QUESTIONS: [(&str, u64, Option<u64>); 5] = [
     ("one hour, 10 s by 10 s", HOUR, Some(10)),
 ];
 
+/// Milliseconds of each query of the operation and of the counter.
+pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
+    let of_operation = |range, step| HistoryQuery {
+        pool: pool(),
+        metrics: Vec::new(),
+        range,
+        step,
+        quantiles: QUANTILES.to_vec(),
+        limits_ns: vec![18_000_000],
+        with_distribution: false,
+        nodes: None,
+    };
+    asked(path, days, end, crate::SAMPLES, of_operation)
+}
+
+/// The same of the counter, by wall time: its samples would be those of the operation.
+pub(crate) fn metric_queries(path: &Path, days: u64, end: u64) -> Result<Value> {
+    let of_counter = |range, step| HistoryQuery {
+        pool: Pool::Fleet(Operation::new("none").expect("a constant name of plain letters")),
+        metrics: vec![counter()],
+        range,
+        step,
+        quantiles: Vec::new(),
+        limits_ns: Vec::new(),
+        with_distribution: false,
+        nodes: None,
+    };
+    asked(path, days, end, COUNTING_NODES * SLOT_SECONDS, of_counter)
+}
+
 /// Milliseconds of each query: with the file out of the system's cache and opened anew, opened
 /// anew, and open as in an aggregator that runs.
-pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
+fn asked(
+    path: &Path,
+    days: u64,
+    end: u64,
+    of_slot: u64,
+    query: impl Fn(Range<Wall>, Option<Duration>) -> HistoryQuery,
+) -> Result<Value> {
     let mut rows = Vec::new();
     for (what, span, step) in QUESTIONS.into_iter().filter(|(_, span, _)| *span <= days * DAY) {
-        let query = HistoryQuery {
-            pool: pool(),
-            range: at(end - span)..at(end),
-            step: step.map(Duration::from_secs),
-            quantiles: QUANTILES.to_vec(),
-            limits_ns: vec![18_000_000],
-            with_distribution: false,
-            nodes: None,
-        };
+        let query = query(at(end - span)..at(end), step.map(Duration::from_secs));
 
         let (mut cold, mut read) = (Vec::new(), 0);
         let (mut reopened, mut warm) = (Vec::new(), Vec::new());
@@ -159,7 +205,7 @@ pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
             count = asked;
         }
 
-        ensure!(count == span / SLOT_SECONDS * crate::SAMPLES, "{what}: {count} samples");
+        ensure!(count == span / SLOT_SECONDS * of_slot, "{what}: {count} samples");
         rows.push(json!({
             "what": what, "count": count, "read_bytes": read,
             "cold_ms": median(cold), "reopened_ms": median(reopened), "warm_ms": median(warm),
@@ -179,13 +225,17 @@ fn opened_and_asked(path: &Path, query: &HistoryQuery, end: u64) -> Result<Histo
     Ok(store)
 }
 
-/// The number of samples of a query, whose quantiles are computed too.
+/// The number of samples or values of a query, whose figures are computed too.
 fn ask(store: &HistoryStore, query: &HistoryQuery, end: u64) -> Result<u64> {
     let reading = store.reader().read()?;
     let layout = Layout::of(query, at(end), &reading.kept_from())?;
     let mut answer = Accumulator::new(layout);
-    ensure!(reading.add_to(&mut answer, &query.pool)?, "the operation is not in the file");
-    Ok(answer.points(query).iter().map(|point| point.count).sum())
+    let known = reading.add_to(&mut answer, &query.keys())?;
+    ensure!(known.contains(&true), "neither operation nor counter is in the file");
+    Ok(match query.metrics.first() {
+        None => answer.points(query).iter().map(|point| point.count).sum(),
+        Some(of) => answer.metric_points(of, &[]).iter().map(|point| point.count).sum(),
+    })
 }
 
 fn timed<T>(turn: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {

@@ -11,6 +11,7 @@ use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
+use crate::metrics::MetricsArgs;
 use crate::nats_config::NatsConfigArgs;
 use crate::nodes::NodesArgs;
 use crate::profile::ProfileArgs;
@@ -56,7 +57,9 @@ pub enum Command {
     Statistics(StatisticsArgs),
     /// Show quantiles of an operation at any past time
     Query(QueryArgs),
-    /// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
+    /// Show counters and gauges of jobs: rates, ratios and values, now and in the past
+    Metrics(MetricsArgs),
+    /// Compare latencies and rates of two runs: shifts with intervals, noise floor, verdict
     Compare(CompareArgs),
     /// Write a baseline or an interval log as an interval log for HdrHistogram tools
     Hlog(HlogArgs),

@@ -18,6 +18,7 @@ pub mod hlog;
 pub mod interval_log;
 pub mod ledger;
 pub mod manual;
+pub mod metrics;
 pub mod nats_config;
 pub mod nodes;
 pub mod profile;

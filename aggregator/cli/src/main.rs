@@ -11,6 +11,7 @@ use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::manual::{completions, man};
+use plimsoll_cli::metrics::metrics;
 use plimsoll_cli::nats_config::nats_config;
 use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::profile::profile;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
+            Command::Metrics(args) => metrics(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Report(args) => report(&args).await,

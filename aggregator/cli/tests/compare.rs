@@ -46,7 +46,7 @@ impl Desk {
             });
         }
         let operation = Operation::new(operation).unwrap();
-        let side = Side { operations: [(operation, measured)].into() };
+        let side = Side { operations: [(operation, measured)].into(), ..Side::default() };
         let mut bytes = Vec::new();
         write(&side, &mut bytes).unwrap();
         std::fs::write(self.path(name), bytes).unwrap();

@@ -14,6 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::rate::{MeasuredRate, RateSlot};
 use crate::side::{BucketLayout, Measured, Side, Slot};
 
 /// The name of the format, which is in each file.
@@ -37,6 +38,9 @@ pub enum BaselineError {
     /// From another version of the program.
     #[error("version {0} is not {VERSION}: save a new baseline with this version")]
     Version(u32),
+    /// An amount or a time that no slot can have.
+    #[error("rate {0}: a slot is an amount and the seconds by which it is divided, not below 0")]
+    Rate(Operation),
     /// A count that no histogram can have.
     #[error("{operation}: bucket {bucket} cannot have a count of {samples}: {fix}")]
     Bucket {
@@ -61,6 +65,17 @@ struct File {
     format: String,
     version: u32,
     operations: BTreeMap<String, Recorded>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rates: BTreeMap<String, RecordedRate>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedRate {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operation: Option<String>,
+    /// Amount, and the seconds by which it is divided.
+    slots: Vec<(f64, f64)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,7 +107,12 @@ pub fn write(side: &Side) -> Result<String, BaselineError> {
     };
     let operations = side.operations.iter();
     let operations = operations.map(|(name, of)| (name.to_string(), recorded(of))).collect();
-    let file = File { format: FORMAT.to_owned(), version: VERSION, operations };
+    let rate = |of: &MeasuredRate| RecordedRate {
+        operation: of.operation.clone(),
+        slots: of.slots.iter().map(|slot| (slot.amount, slot.seconds)).collect(),
+    };
+    let rates = side.rates.iter().map(|(name, of)| (name.to_string(), rate(of))).collect();
+    let file = File { format: FORMAT.to_owned(), version: VERSION, operations, rates };
     Ok(serde_json::to_string(&file)? + "\n")
 }
 
@@ -133,6 +153,16 @@ pub fn read(text: &str) -> Result<Side, BaselineError> {
         }
 
         side.operations.insert(name, measured);
+    }
+
+    for (name, RecordedRate { operation, slots }) in file.rates {
+        let name = Operation::new(name).map_err(serde_json::Error::custom)?;
+        if slots.iter().any(|(amount, seconds)| !amount.is_finite() || !(*seconds >= 0.0)) {
+            return Err(BaselineError::Rate(name));
+        }
+        let slots =
+            slots.into_iter().map(|(amount, seconds)| RateSlot { amount, seconds }).collect();
+        side.rates.insert(name, MeasuredRate { operation, slots });
     }
 
     Ok(side)
@@ -180,7 +210,14 @@ mod tests {
             measured.slots.push(Slot { node, start_ns: *start_ns, length_ns: 5, samples });
         }
         let operation = Operation::new("kernel_fetch").unwrap();
-        Side { operations: BTreeMap::from([(operation, measured)]) }
+        let slot = |(n, (_, values)): (usize, &(u64, Vec<u64>))| RateSlot {
+            amount: values.len() as f64 / 2.0,
+            seconds: n as f64,
+        };
+        let slots = slots.iter().enumerate().map(slot).collect();
+        let rate = MeasuredRate { operation: Some("kernel_fetch".to_owned()), slots };
+        let tokens = Operation::new("kernel_fetch.tokens").unwrap();
+        Side { operations: [(operation, measured)].into(), rates: [(tokens, rate)].into() }
     }
 
     proptest! {

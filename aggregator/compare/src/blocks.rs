@@ -15,9 +15,9 @@ use crate::side::Slot;
 /// With fewer blocks the spread of resamples is too uncertain: of 20 it is off by 16 %.
 pub(crate) const BLOCKS_MIN: usize = 20;
 /// More blocks add time and no accuracy that matters: of 200 the spread is off by 5 %.
-const BLOCKS_MAX: usize = 200;
+pub(crate) const BLOCKS_MAX: usize = 200;
 /// Blocks that contain less than half of the long-run variance are too short to correct for.
-const SEEN_MIN: f64 = 0.5;
+pub(crate) const SEEN_MIN: f64 = 0.5;
 /// Standard deviations by which the variance of nodes together exceeds that of independent ones.
 /// Those of a series that depends on itself are up to twice as large.
 const TOGETHER_MIN: f64 = 4.0;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::blocks::{BLOCKS_MIN, Blocks, TooShort};
 use crate::grid::Range;
 use crate::interval::{self, Interval};
+use crate::rate::{self, ComparedRate};
 use crate::side::{Measured, Side};
 use crate::statistic::{Counted, Estimates, QUANTILES};
 use crate::verdict::Verdict;
@@ -43,6 +44,9 @@ pub struct Comparison {
     pub tolerance: f64,
     /// Each operation that one of the sides has.
     pub operations: BTreeMap<Operation, Compared>,
+    /// The rate of each counter that both sides have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rates: BTreeMap<Operation, ComparedRate>,
 }
 
 /// One operation of both sides.
@@ -133,6 +137,13 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let pair = |name: &Operation| (a.operations.get(name), b.operations.get(name));
     // Operations that only one side has are not judged, and take no share of the confidence.
     let together = names.iter().filter(|name| matches!(pair(name), (Some(_), Some(_)))).count();
+    let rates: Vec<_> = a
+        .rates
+        .iter()
+        .filter(|(name, _)| chosen(name))
+        .filter_map(|(name, of_a)| Some((name, of_a, b.rates.get(name)?)))
+        .collect();
+    let together = together + rates.len();
 
     let compared = |name: &Operation| {
         let limit_ns = options.limits.get(name).copied();
@@ -145,12 +156,20 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let operations: BTreeMap<_, _> =
         names.into_iter().map(|name| (name.clone(), compared(name))).collect();
 
+    let compared = rates.iter().map(|(name, of_a, of_b)| {
+        let rate = rate::compared(name.as_str(), of_a, of_b, options.tolerance, together);
+        ((*name).clone(), rate)
+    });
+    let rates: BTreeMap<_, _> = compared.collect();
+    let of_rates = rates.values().map(|rate| rate.verdict);
+
     Comparison {
-        verdict: Verdict::of_all(operations.values().map(|compared| compared.verdict)),
+        verdict: Verdict::of_all(operations.values().map(|of| of.verdict).chain(of_rates)),
         confidence: interval::CONFIDENCE,
         floor_confidence: interval::FLOOR_CONFIDENCE,
         tolerance: options.tolerance,
         operations,
+        rates,
     }
 }
 
@@ -263,16 +282,21 @@ fn shifts(
 ) -> Vec<Shift> {
     let shift = |(at, quantile): (usize, &f64)| {
         let (a, b, interval) = (&a.values[at], &b.values[at], intervals[at]);
-        let change = interval.map(|interval| Change {
-            estimate: interval.shift.exp_m1(),
-            low: interval.low.exp_m1(),
-            high: interval.high.exp_m1(),
-            floor: interval.floor.exp_m1(),
-            verdict: verdict(&interval, tolerance.ln_1p()),
-        });
+        let change = interval.map(|interval| change_of(&interval, tolerance));
         Shift { quantile: *quantile, a_ns: a.shown_ns, b_ns: b.shown_ns, change }
     };
     QUANTILES.iter().enumerate().map(shift).collect()
+}
+
+/// An interval of logarithms as shares of A.
+pub(crate) fn change_of(interval: &Interval, tolerance: f64) -> Change {
+    Change {
+        estimate: interval.shift.exp_m1(),
+        low: interval.low.exp_m1(),
+        high: interval.high.exp_m1(),
+        floor: interval.floor.exp_m1(),
+        verdict: verdict(interval, tolerance.ln_1p()),
+    }
 }
 
 fn share(

@@ -4,16 +4,20 @@
 //! [`SideReader`] states what is to be asked and takes the answers, so that a client over HTTP and
 //! the aggregator itself make the same side.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::api::{OVERFLOW, ROLLUP_GROUPS_MAX};
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use plimsoll_schemas::summary::{
+    HistoryPage, HistoryPoint, MetricHistoryPage, MetricKind, MetricPoint, MetricsPage,
+    OperationsPage,
+};
 use thiserror::Error;
 
+use crate::rate::{MeasuredRate, RateSlot};
 use crate::side::{BucketLayout, Measured, Side, Slot};
 
 /// Points of one answer; an aggregator gives 3 600 at most, and widens the range by a few.
@@ -22,6 +26,8 @@ const POINTS_MAX: f64 = 3_500.0;
 const STEP_MIN: f64 = 10.0;
 /// The shortest slots of nodes' own histories.
 const NODES_STEP_MIN: f64 = 1.0;
+/// Counters of one comparison.
+const RATES_MAX: usize = 64;
 /// The share of the samples that nodes must answer with; their clocks may cut off a few.
 const ANSWERED_MIN: f64 = 0.99;
 
@@ -127,6 +133,81 @@ pub enum NoSide {
     /// There is nothing of it.
     #[error("no samples in the history")]
     Empty,
+}
+
+/// One question about a counter. Times are seconds since 1970.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateRequest {
+    pub metric: String,
+    /// The run; without one the fleet.
+    pub run: Option<String>,
+    pub from: f64,
+    pub to: f64,
+    /// Length of a point in seconds.
+    pub step: f64,
+}
+
+/// What to ask of the counters of a side whose samples are read: all that the history has of its
+/// run, in the time of these samples, or all of the fleet in the range.
+pub fn rate_requests(of: &HistorySide, side: &Side, known: &MetricsPage) -> Vec<RateRequest> {
+    let (run, range) = match of {
+        HistorySide::Run(run) => (Some(run), range_of(side)),
+        HistorySide::Range(range) => (None, Some(*range)),
+    };
+    let Some(SecondsRange { from, to }) = range else { return Vec::new() };
+    let kinds: BTreeMap<&str, MetricKind> = match run {
+        Some(run) => known.of_group(RUN_LABEL, run),
+        None => known.metrics.iter().map(|row| (row.metric.as_str(), row.kind)).collect(),
+    };
+
+    let counters = kinds.into_iter().filter(|(_, kind)| *kind == MetricKind::Counter);
+    let request = |(metric, _): (&str, MetricKind)| RateRequest {
+        metric: metric.to_owned(),
+        run: run.cloned(),
+        from,
+        to,
+        step: step(to - from),
+    };
+    counters.map(request).take(RATES_MAX).collect()
+}
+
+/// From when until when a side has samples.
+fn range_of(side: &Side) -> Option<SecondsRange> {
+    let slots = || side.operations.values().flat_map(|measured| &measured.slots);
+    let from = slots().map(|slot| slot.start_ns).min()?;
+    let to = slots().map(|slot| slot.start_ns.saturating_add(slot.length_ns)).max()?;
+    Some(SecondsRange { from: from as f64 / 1e9, to: to as f64 / 1e9 })
+}
+
+/// A counter whose slots are points; `None` without any value.
+pub fn measured_rate(page: &MetricHistoryPage) -> Option<MeasuredRate> {
+    rate_of(&page.points, page.operation.clone())
+}
+
+/// The same of points alone, divided by the time of this operation, or by wall time.
+pub fn rate_of(points: &[MetricPoint], operation: Option<String>) -> Option<MeasuredRate> {
+    let first = points.iter().position(|point| point.count > 0)?;
+    let last = points.iter().rposition(|point| point.count > 0)?;
+
+    if operation.is_some() {
+        let slot = |point: &MetricPoint| RateSlot {
+            amount: point.sum,
+            seconds: point.operation_seconds.unwrap_or_default(),
+        };
+        return Some(MeasuredRate {
+            operation,
+            slots: points[first..=last].iter().map(slot).collect(),
+        });
+    }
+
+    // The job started within the first slot and ended within the last one: the time that it had of
+    // them is not known.
+    let whole = points.get(first + 1..last).unwrap_or_default();
+    let slot = |point: &MetricPoint| RateSlot {
+        amount: point.sum,
+        seconds: point.to_seconds - point.from_seconds,
+    };
+    Some(MeasuredRate { operation, slots: whole.iter().map(slot).collect() })
 }
 
 /// Reads a side, one operation after the other.

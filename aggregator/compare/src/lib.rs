@@ -19,6 +19,7 @@ pub mod history;
 mod interval;
 mod normal;
 pub mod plot;
+mod rate;
 mod side;
 mod statistic;
 pub mod svg;
@@ -26,5 +27,6 @@ pub mod table;
 mod verdict;
 
 pub use comparison::{Change, Compared, Comparison, Extent, Options, ShareShift, Shift, compare};
+pub use rate::{ComparedRate, MeasuredRate, RateSlot};
 pub use side::{BucketLayout, Measured, Side, Slot};
 pub use verdict::Verdict;

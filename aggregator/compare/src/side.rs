@@ -9,6 +9,8 @@ use plimsoll_schemas::histogram::{Packed, layout};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use serde::{Deserialize, Serialize};
 
+use crate::rate::MeasuredRate;
+
 /// The buckets in which samples were counted before they came here. Sides with different ones are
 /// not compared: their quantiles differ by up to a bucket without any change of latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,9 +56,11 @@ pub struct Measured {
 }
 
 /// One side of a comparison.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     pub operations: BTreeMap<Operation, Measured>,
+    /// Counters; none of a side that was read from a file.
+    pub rates: BTreeMap<Operation, MeasuredRate>,
 }
 
 impl Measured {

@@ -134,12 +134,12 @@ impl Counted {
 }
 
 /// A number below `len`, at most 2^32, from the upper half of random bits.
-fn drawn(len: usize, bits: u64) -> usize {
+pub(crate) fn drawn(len: usize, bits: u64) -> usize {
     usize::try_from(((bits >> 32) * len as u64) >> 32).unwrap_or_default()
 }
 
 /// Around the estimate, not around the mean of resamples: their bias counts too.
-fn spread(deviations: &[f64]) -> f64 {
+pub(crate) fn spread(deviations: &[f64]) -> f64 {
     let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
     (squares / deviations.len().max(1) as f64).sqrt()
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use plimsoll_schemas::figure::{self, counted, quantile, span};
 
 use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
+use crate::rate::ComparedRate;
 use crate::verdict::Verdict;
 
 /// One table for each operation, and the verdict at the end.
@@ -15,8 +16,30 @@ pub fn table(comparison: &Comparison) -> String {
         text += &rows(compared, comparison.confidence);
         text.push('\n');
     }
+    for (name, rate) in &comparison.rates {
+        text += &sentence(name.as_str(), rate);
+        text.push_str("\n\n");
+    }
     let _written = writeln!(text, "verdict: {}", comparison.verdict.words());
     text
+}
+
+/// What became of a rate, in one line.
+pub fn sentence(name: &str, rate: &ComparedRate) -> String {
+    let by = rate.operation.as_ref().map_or(String::new(), |of| format!(" of {of}"));
+    let [a, b] = [rate.a, rate.b].map(figure::number);
+    let verdict = rate.verdict.words();
+    let found = match (&rate.change, &rate.reason) {
+        (Some(change), _) => format!(
+            "{} ({} to {}), {verdict}",
+            percent(change.estimate),
+            percent(change.low),
+            percent(change.high)
+        ),
+        (None, Some(reason)) => format!("{verdict}: {reason}"),
+        (None, None) => verdict.to_owned(),
+    };
+    format!("{name}/s{by} {found}; A {a}, B {b}")
 }
 
 /// A shift, with its sign.
@@ -126,12 +149,28 @@ mod tests {
         };
         let names = ["fetch", "publish"].map(|name| Operation::new(name).unwrap());
         let operations = names.into_iter().zip([compared(), absent]).collect::<BTreeMap<_, _>>();
+        let rate = ComparedRate {
+            verdict: Verdict::Worse,
+            reason: None,
+            operation: Some("train_step".to_owned()),
+            lower_is_better: false,
+            a: 1_000.0,
+            b: 909.0,
+            change: Some(Change {
+                estimate: -0.091,
+                low: -0.099,
+                high: -0.084,
+                floor: 0.01,
+                verdict: Verdict::Worse,
+            }),
+        };
         let comparison = Comparison {
             verdict: Verdict::Worse,
             confidence: 0.95,
             floor_confidence: 0.99,
             tolerance: 0.01,
             operations,
+            rates: BTreeMap::from([(Operation::new("train_step.tokens").unwrap(), rate)]),
         };
         let expected = "\
 fetch: worse
@@ -144,6 +183,8 @@ fetch: worse
 
 publish: not comparable: only B has it
   B: 1,000 samples in 40 intervals, resampled in 20 blocks of 2
+
+train_step.tokens/s of train_step -9.1 % (-9.9 % to -8.4 %), worse; A 1,000, B 909
 
 verdict: worse
 ";

@@ -38,6 +38,16 @@ impl Verdict {
         }
     }
 
+    /// The same where more is better.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Better => Self::Worse,
+            Self::Worse => Self::Better,
+            other => other,
+        }
+    }
+
     /// The verdict of all operations together; without any, there is nothing to compare.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         verdicts.into_iter().max().unwrap_or(Self::NotComparable)

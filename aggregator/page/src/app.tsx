@@ -14,6 +14,7 @@ import { Backpressure } from "./views/backpressure";
 import { Budgets } from "./views/budgets";
 import { Drills } from "./views/drills";
 import { Latency } from "./views/latency";
+import { Metrics } from "./views/metrics";
 import { Node } from "./views/node";
 import { Nodes } from "./views/nodes";
 import { Profile, Profiles } from "./views/profiles";
@@ -24,6 +25,7 @@ import { Compare, Run, Runs } from "./views/runs";
 const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   budgets: ["budgets", Budgets],
   latency: ["latency", Latency],
+  metrics: ["metrics", Metrics],
   nodes: ["nodes", Nodes],
   node: ["nodes", Node],
   backpressure: ["backpressure", Backpressure],
@@ -37,7 +39,17 @@ const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   profile: ["profiles", Profile],
   drills: ["drills", Drills],
 };
-const TABS = ["budgets", "latency", "nodes", "backpressure", "alerts", "runs", "profiles", "drills"];
+const TABS = [
+  "budgets",
+  "latency",
+  "metrics",
+  "nodes",
+  "backpressure",
+  "alerts",
+  "runs",
+  "profiles",
+  "drills",
+];
 /** A difference that makes times confusing. */
 const CLOCK_SECONDS = 5;
 

@@ -222,6 +222,43 @@ export interface OperationsPage {
   groups: { rollup: string; operation: string; values: string[] }[];
 }
 
+export interface MetricNow {
+  nodes: number;
+  sum: number;
+  mean: number;
+  min: number;
+  max: number;
+}
+
+export interface MetricsPage {
+  metrics: { metric: string; kind: "counter" | "gauge"; is_kept: boolean; now?: MetricNow }[];
+  groups: { rollup: string; operation: string; values: string[] }[];
+}
+
+export interface MetricPoint {
+  from_seconds: number;
+  to_seconds: number;
+  count: number;
+  sum: number;
+  mean?: number;
+  min?: number;
+  max?: number;
+  per_second?: number;
+  per_operation_second?: number;
+  completeness: number | null;
+}
+
+export interface MetricHistory {
+  metric: string;
+  kind: "counter" | "gauge";
+  operation?: string;
+  from_seconds: number;
+  to_seconds: number;
+  step_seconds: number;
+  kept_from_seconds: number;
+  points: MetricPoint[];
+}
+
 export interface HardwarePage {
   nodes: {
     node: string;
@@ -370,6 +407,17 @@ export interface Comparison {
       over_limit?: { limit_ns: number; a: number; b: number; change: Change | null };
     }
   >;
+  rates?: Record<string, ComparedRate>;
+}
+
+export interface ComparedRate {
+  verdict: Compared;
+  reason?: string;
+  /** By whose time it is divided; by wall time without one. */
+  operation?: string;
+  a: number;
+  b: number;
+  change: Change | null;
 }
 
 /** The node of a scope; empty for the fleet. */

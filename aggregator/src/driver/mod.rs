@@ -548,8 +548,8 @@ impl Driver {
                 let reader = self.checkpointer.history.clone();
                 drop(answer.send((self.mesh.clone(), reader)));
             }
-            Query::Unstored(pool, held, answer) => {
-                drop(answer.send(self.core.history().unstored(&pool, held)));
+            Query::Unstored(keys, held, answer) => {
+                drop(answer.send(self.core.history().unstored(&keys, held)));
             }
             Query::Asker(answer) => {
                 let source = (self.mesh.clone(), self.core.node_names(), self.asker.handle());
@@ -559,7 +559,7 @@ impl Driver {
                 let pulse = self.core.pulse(self.clock.now().wall, self.broker.state());
                 drop(answer.send(pulse));
             }
-            Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
+            Query::UnstoredKeys(answer) => drop(answer.send(self.core.history().keys())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
                 connect_error: self.broker.faults.connect_error().map(str::to_owned),
@@ -624,6 +624,9 @@ impl Driver {
         view.own.checkpoints = self.checkpointer.stats.clone();
         let unkept = self.checkpointer.stats.history_dropped;
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
+        let unkept = self.checkpointer.stats.history_dropped_values;
+        let dropped = self.core.history().dropped_values();
+        view.own.history_dropped_values = dropped.map(|pending| pending + unkept);
         view.own.asks = self.asker.counts();
         view.own.captures = self.core.captures().ledger.clone();
         let store = self.captures.as_ref().map(|captures| &captures.store);

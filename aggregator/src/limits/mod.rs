@@ -254,6 +254,16 @@ pub const HISTORY_PENDING_SHARE: usize = 4;
 /// Series in one history file: the fleet's operations and groups of roll-ups, also those of the
 /// past. Further ones are not kept.
 pub const HISTORY_SERIES_MAX: usize = 65_536;
+/// Of these, metrics of jobs.
+pub const HISTORY_METRIC_SERIES_MAX: usize = 32_768;
+/// Slots of 10 s, over all metrics, that wait for the next checkpoint, at some 200 bytes each.
+pub const HISTORY_PENDING_VALUES_MAX: usize = 65_536;
+/// Metrics, each in the fleet and in each of its groups, that are kept at one time, and
+pub const HISTORY_METRICS_MAX: usize = 16_384;
+/// those of them that one node may be the first to bring.
+pub const HISTORY_METRICS_OF_NODE_MAX: usize = 1_024;
+/// Slots of 10 s without a value after which a metric gives its place to another one: an hour.
+pub const HISTORY_METRICS_IDLE_SLOTS: u64 = 360;
 /// Points in the answer to one query: an hour of seconds.
 pub const HISTORY_POINTS_MAX: u64 = 3_600;
 /// Nodes that one query asks for their own histories.
@@ -285,6 +295,8 @@ pub const HEATMAP_BANDS_MAX: usize = 256;
 pub const HISTORY_QUANTILES_MAX: usize = 32;
 /// Limits in one query.
 pub const HISTORY_LIMITS_MAX: usize = 32;
+/// Counters by whose sum one query divides another one.
+pub const METRIC_DIVISORS_MAX: usize = 8;
 /// Readings for one query: one is made anew if a checkpoint was written meanwhile.
 pub const HISTORY_READINGS_MAX: usize = 8;
 /// Threads that read the slots of one query: on a disk that takes 0.15 ms for a read, four of them

@@ -11,6 +11,7 @@ mod distribution;
 mod freshness;
 mod history;
 mod ledger;
+mod metrics;
 mod nodes;
 mod page;
 mod profiles;
@@ -28,6 +29,7 @@ pub use history::{
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{IncarnationLedger, Ledger, LedgerPage, NodeLedger};
+pub use metrics::{MetricHistoryPage, MetricKind, MetricNow, MetricPoint, MetricRow, MetricsPage};
 pub use nodes::{
     HardwarePage, HeadroomPage, HeadroomRow, LeastHeadroom, NodeHardware, NodePage, NodeStatus,
     NodesPage, ReadingRow,

@@ -3,12 +3,16 @@
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::Side;
-use plimsoll_compare::history::{HistoryRequest, HistorySide, SideReader, is_whole};
+use plimsoll_compare::history::{
+    HistoryRequest, HistorySide, RateRequest, SideReader, is_whole, measured_rate, rate_requests,
+};
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, MESSAGEPACK, OperationsPage};
+use plimsoll_schemas::summary::{
+    HistoryPage, HistoryPoint, MESSAGEPACK, MetricHistoryPage, MetricsPage, OperationsPage,
+};
 
 use crate::runs;
 use crate::targets::{page, with_parameters};
@@ -45,7 +49,7 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
     }
     let known: OperationsPage = page(api, "/api/v1/operations").await?;
     let now = Zoned::now().timestamp().as_millisecond() as f64 / 1e3;
-    let mut reader = SideReader::new(stored, &known, now)?;
+    let mut reader = SideReader::new(stored.clone(), &known, now)?;
 
     while let Some(request) = reader.next_request() {
         let of_fleet = ask(api, &request, [None, None]).await?.points;
@@ -56,7 +60,33 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
         reader.on_answer(&points);
     }
 
-    Ok(reader.finish()?)
+    let mut side = reader.finish()?;
+    let metrics: MetricsPage = page(api, "/api/v1/metrics").await?;
+    let is_wanted =
+        |of: &str| operations.is_empty() || operations.iter().any(|name| name.as_str() == of);
+    for request in rate_requests(&stored, &side, &metrics) {
+        if !is_wanted(&request.metric) {
+            continue;
+        }
+        let page = rate_page(api, &request).await?;
+        let name = Operation::new(&request.metric)?;
+        side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));
+    }
+    Ok(side)
+}
+
+async fn rate_page(api: &Api, request: &RateRequest) -> Result<MetricHistoryPage> {
+    let RateRequest { metric, run, from, to, step } = request;
+    let parameters = [
+        ("metric", Some(metric.clone())),
+        ("rollup", run.as_ref().map(|_| RUN_LABEL.to_owned())),
+        ("value", run.clone()),
+        ("from", Some(from.to_string())),
+        ("to", Some(to.to_string())),
+        ("step", Some(format!("{step}s"))),
+    ];
+    let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+    page(api, &with_parameters("/api/v1/query", &parameters)).await
 }
 
 /// What nodes answer, if it is all that the fleet's history has.

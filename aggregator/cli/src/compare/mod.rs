@@ -24,7 +24,7 @@ pub(crate) use source::load;
 /// Operations that an error lists.
 const LISTED_MAX: usize = 20;
 
-/// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
+/// Compare latencies and rates of two runs: shifts with intervals, noise floor, verdict
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll compare run:v41 run:v42 --limit fetch=18ms --svg shift.svg
@@ -35,7 +35,10 @@ const LISTED_MAX: usize = 20;
 
 Runs and ranges have slots of at least 10 s: they need about four minutes for a verdict. Ranges take
 the times of `plimsoll query --from`. SHIFT is B / A - 1. FLOOR is the noise floor: 99 of 100
-comparisons of a side with itself stay below it, so smaller shifts give no verdict.
+comparisons of a side with itself stay below it, so smaller shifts give no verdict. Counters are
+compared as rates: by the time of the operation that their name starts with, as train_step.tokens by
+that of train_step, otherwise by wall time. A lower rate is worse, unless the name is that of errors,
+misses, drops and the like.
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
@@ -52,7 +55,7 @@ pub struct CompareArgs {
     /// Directory of baselines [default: $XDG_DATA_HOME/plimsoll/baselines]
     #[arg(long, value_name = "DIR")]
     baseline_dir: Option<PathBuf>,
-    /// Compare only this operation; may be repeated
+    /// Compare only this operation or counter; may be repeated
     #[arg(long, value_name = "NAME")]
     operation: Vec<Operation>,
     /// Also compare the share of samples over a limit, such as fetch=18ms; may be repeated
@@ -137,7 +140,9 @@ fn usage(error: &str) -> Exit {
 }
 
 fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
-    let known: BTreeSet<&Operation> = a.operations.keys().chain(b.operations.keys()).collect();
+    let operations = a.operations.keys().chain(b.operations.keys());
+    let known: BTreeSet<&Operation> =
+        operations.chain(a.rates.keys()).chain(b.rates.keys()).collect();
     let limited = args.limit.iter().map(|(name, _)| ("--limit", name));
     let named = args.operation.iter().map(|name| ("--operation", name));
 

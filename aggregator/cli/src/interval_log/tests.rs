@@ -57,7 +57,7 @@ proptest! {
         }
         measured.slots.sort_by_key(|slot| slot.start_ns);
         let fetch = Operation::new("fetch").unwrap();
-        let side = Side { operations: BTreeMap::from([(fetch, measured)]) };
+        let side = Side { operations: BTreeMap::from([(fetch, measured)]), ..Side::default() };
         let mut bytes = Vec::new();
         write(&side, &mut bytes).unwrap();
         let log = read(bytes.as_slice(), None).unwrap();

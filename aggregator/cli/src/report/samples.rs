@@ -3,8 +3,6 @@
 //!
 //! DESIGN A87.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, bail};
 use plimsoll_compare::history::measured;
 use plimsoll_compare::{Side, baseline};
@@ -50,7 +48,7 @@ pub(crate) fn side_of(text: &str) -> Result<Option<Side>> {
 pub(super) fn written<'a>(
     operations: impl Iterator<Item = (&'a str, &'a [HistoryPoint])>,
 ) -> Result<Box<RawValue>> {
-    let mut side = Side { operations: BTreeMap::new() };
+    let mut side = Side::default();
     for (name, slots) in operations {
         let operation = Operation::new(name).with_context(|| name.to_owned())?;
         side.operations.insert(operation, measured(slots));

@@ -73,7 +73,7 @@ impl Run {
             let samples = Packed::from(&samples);
             measured.slots.push(Slot { node, start_ns: slot, length_ns: 1, samples });
         }
-        Side { operations: [(operation(), measured)].into() }
+        Side { operations: [(operation(), measured)].into(), ..Side::default() }
     }
 }
 

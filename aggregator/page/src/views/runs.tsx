@@ -3,11 +3,12 @@
 import { useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { type Bucket, Distributions } from "../chart/distributions";
-import type { Change, Comparison, HistoryPage, RunPage, RunRow } from "../model";
+import type { Change, ComparedRate, Comparison, HistoryPage, RunPage, RunRow } from "../model";
 import { Ago, Count, Facts, LabelList, Loading, Nanos, Problem, Seconds, State } from "../parts";
 import { Table, To } from "../parts";
-import { count, counted, percent, span, when } from "../units";
+import { count, counted, number, percent, span, when } from "../units";
 import { href, useUrl } from "../url";
+import { MetricsOfRun } from "./metrics";
 
 export function Runs() {
   const { params } = useUrl();
@@ -129,6 +130,7 @@ export function Run() {
         ])}
       />
       {data.operations_omitted > 0 && <p>{counted(data.operations_omitted, "more operation")}</p>}
+      <MetricsOfRun run={data.name} from={data.begun_seconds} to={end} />
       <h2>Nodes</h2>
       <p class="fleet">
         {data.nodes.map((node) => (
@@ -174,12 +176,42 @@ export function Compare() {
               Compare again
             </button>
           </p>
+          <Rates of={data.rates ?? {}} names={[a, b]} />
           {Object.entries(data.operations).map(([operation, of]) => (
             <Shifts key={operation} operation={operation} of={of} names={[a, b]} />
           ))}
         </>
       )}
     </>
+  );
+}
+
+/** The rate of each counter that both runs have. */
+function Rates({ of, names }: { of: Record<string, ComparedRate>; names: [string, string] }) {
+  const rates = Object.entries(of);
+  if (rates.length === 0) return null;
+  const changes = rates.flatMap(([, { change }]) => (change ? [change] : []));
+  const widest = changes.flatMap((of) => [Math.abs(of.low), Math.abs(of.high), of.floor]);
+  const most = Math.max(0.05, ...widest);
+  return (
+    <section>
+      <h2>Rates</h2>
+      <Table
+        caption={`Rates of ${names[0]} and ${names[1]}`}
+        words={[3]}
+        head={["a second", ...names, `x: -${percent(most)} .. +${percent(most)}`, "change", "verdict"]}
+        rows={rates.map(([name, { operation, a, b, change, verdict, reason }]) => [
+          operation ? `${name}/s of ${operation}` : `${name}/s`,
+          number(a),
+          number(b),
+          change ? <Whisker of={change} most={most} /> : "",
+          change
+            ? `${sign(change.estimate)} (${sign(change.low)} to ${sign(change.high)})`
+            : (reason ?? "–"),
+          <State of={verdict} />,
+        ])}
+      />
+    </section>
   );
 }
 

@@ -43,6 +43,15 @@ impl fmt::Display for Pool {
 }
 
 impl Pool {
+    /// The name of its operation, or of its budget.
+    pub fn operation_name(&self) -> String {
+        match self {
+            Self::Fleet(operation) => operation.to_string(),
+            Self::Group(_, group) => group.operation.to_string(),
+            Self::Selected(budget) => budget.to_string(),
+        }
+    }
+
     /// The pool of that name, and what follows the name.
     pub fn named(name: &str) -> Option<(Self, &str)> {
         let (kind, rest) = name.split_once(' ')?;

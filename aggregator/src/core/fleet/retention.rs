@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::budget::{Budget, Selector, Window};
 use plimsoll_schemas::ids::{Labels, Operation, RuleName};
-use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Rules;
 
 use super::window::{Limits, Retention};
@@ -61,13 +60,8 @@ impl RetentionPlan {
             });
         }
 
-        let metrics = rules.thresholds.iter().map(|threshold| &threshold.metric);
-        let watched_counters = metrics.filter_map(|metric| match metric {
-            Metric::Counter(operation) => Some(operation.clone()),
-            _ => None,
-        });
-
-        let watched_counters = watched_counters.collect();
+        let counters = rules.thresholds.iter().flat_map(|threshold| threshold.metric.counters());
+        let watched_counters = counters.cloned().collect();
         Self { nodes_up_to, judged, selections, watched_counters }
     }
 

@@ -1,21 +1,28 @@
 //! The answer to a query, put together from slots as they are read: they may come in any order.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, PackedCounts, layout, rank};
-use plimsoll_schemas::summary::{Band, HistoryPoint, OverLimit, QuantileValue};
+use plimsoll_schemas::summary::{
+    Band, HistoryPoint, MetricKind, MetricPoint, OverLimit, QuantileValue,
+};
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::HistorySlot;
 
 use super::batch::{Coverage, SlotSamples, Unstored, node_time};
+use super::exact_sum::ExactSum;
+use super::metric::{MetricKey, MetricTotals};
 use super::query::{HistoryQuery, Layout};
 use super::resolution::Resolution;
 
-/// Samples and coverage of each point of a query.
+/// Samples, values of metrics and coverage of each point of a query.
 #[derive(Debug)]
 pub struct Accumulator {
     pub layout: Layout,
     points: Vec<Point>,
+    /// As many of each as points.
+    metrics: BTreeMap<MetricKey, Vec<MetricTotals>>,
 }
 
 #[derive(Debug)]
@@ -30,13 +37,25 @@ impl Accumulator {
         let point =
             |range| Point { range, samples: Histogram::default(), coverage: Coverage::default() };
         let points = layout.points().map(point).collect();
-        Self { layout, points }
+        Self { layout, points, metrics: BTreeMap::new() }
     }
 
     /// Adds a stored slot's samples that begins then.
     pub fn add(&mut self, begin: Wall, samples: &Packed) {
         if let Some(point) = self.point(begin) {
             point.samples.merge_packed(samples);
+        }
+    }
+
+    /// Adds a stored slot's values of a metric that begins then.
+    pub fn add_values(&mut self, begin: Wall, metric: &MetricKey, values: &MetricTotals) {
+        let Some(place) = self.layout.point_of(begin) else { return };
+        if !self.metrics.contains_key(metric) {
+            self.metrics.insert(metric.clone(), vec![MetricTotals::default(); self.points.len()]);
+        }
+        let at = self.metrics.get_mut(metric).and_then(|points| points.get_mut(place));
+        if let Some(at) = at {
+            at.add(values);
         }
     }
 
@@ -73,11 +92,16 @@ impl Accumulator {
     }
 
     pub fn add_unstored(&mut self, unstored: &Unstored) {
-        let Unstored { samples: SlotSamples { pools, coverage } } = unstored;
+        let Unstored { samples: SlotSamples { pools, metrics, coverage } } = unstored;
         let begin = |number| Resolution::TenSeconds.begin(number);
         for (number, samples) in pools.values().flatten() {
             if let Some(point) = self.point(begin(*number)) {
                 point.samples.merge(samples);
+            }
+        }
+        for (metric, slots) in metrics {
+            for (number, values) in slots {
+                self.add_values(begin(*number), metric, values);
             }
         }
         for (number, coverage) in coverage {
@@ -128,9 +152,64 @@ impl Accumulator {
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
         self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }
+
+    /// Whether a metric has a value in the range.
+    pub fn has(&self, metric: &MetricKey) -> bool {
+        self.metrics.contains_key(metric)
+    }
+
+    /// A metric point by point, in the time of its operation, and by the sum of some counters where
+    /// any are given.
+    pub fn metric_points(&self, metric: &MetricKey, per: &[MetricKey]) -> Vec<MetricPoint> {
+        let none = MetricTotals::default();
+        let at = |of: &MetricKey, place: usize| {
+            self.metrics.get(of).and_then(|points| points.get(place)).unwrap_or(&none)
+        };
+
+        let point = |(place, point): (usize, &Point)| {
+            let values = at(metric, place);
+            let divisor = per.iter().fold(ExactSum::default(), |mut sum, of| {
+                sum.add(&at(of, place).sum);
+                sum
+            });
+            let divisor = (!per.is_empty()).then(|| divisor.value());
+            point.metric_row(metric.kind, values, divisor, self.layout.now)
+        };
+        self.points.iter().enumerate().map(point).collect()
+    }
 }
 
 impl Point {
+    fn metric_row(
+        &self,
+        kind: MetricKind,
+        values: &MetricTotals,
+        divisor: Option<f64>,
+        now: Wall,
+    ) -> MetricPoint {
+        let sum = values.sum.value();
+        let passed = self.range.end.min(now).since(self.range.start);
+        let operation_seconds = self.samples.exact().sum_ns as f64 / 1e9;
+        let is_counter = kind == MetricKind::Counter;
+        let has_values = values.count > 0;
+        let by = |divisor: f64| (divisor > 0.0).then(|| sum / divisor);
+
+        MetricPoint {
+            from_seconds: seconds(self.range.start.0),
+            to_seconds: seconds(self.range.end.0),
+            count: values.count,
+            sum,
+            mean: values.mean().filter(|_| !is_counter),
+            min: (has_values && !is_counter).then_some(values.min),
+            max: (has_values && !is_counter).then_some(values.max),
+            per_second: by(passed.as_secs_f64()).filter(|_| is_counter),
+            operation_seconds: (operation_seconds > 0.0).then_some(operation_seconds),
+            per_operation_second: by(operation_seconds).filter(|_| is_counter),
+            ratio: divisor.and_then(by).filter(|_| is_counter),
+            completeness: self.coverage.ratio(passed),
+        }
+    }
+
     fn row(&self, query: &HistoryQuery, now: Wall) -> HistoryPoint {
         let samples = &self.samples;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();

@@ -10,6 +10,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
+use super::metric::{HistoryKey, MetricKey, MetricTotals};
 use super::resolution::Resolution;
 use crate::core::fleet::Pool;
 use crate::core::ingest::Position;
@@ -24,11 +25,13 @@ pub struct BatchId {
     pub attempt: u32,
 }
 
-/// Samples and coverage by slot of the finest tier.
+/// Samples, values of metrics and coverage by slot of the finest tier.
 #[derive(Clone, Debug, Default)]
 pub struct SlotSamples {
     /// By pool, then by number of the slot.
     pub pools: BTreeMap<Pool, BTreeMap<u64, Histogram>>,
+    /// By metric, then by number of the slot.
+    pub metrics: BTreeMap<MetricKey, BTreeMap<u64, MetricTotals>>,
     /// By number of the slot.
     pub coverage: BTreeMap<u64, Coverage>,
 }
@@ -36,7 +39,7 @@ pub struct SlotSamples {
 /// What a query adds to what the store holds after a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Unstored {
-    /// The samples of the pool, by slot of the finest tier.
+    /// By slot of the finest tier.
     pub samples: SlotSamples,
 }
 
@@ -62,6 +65,12 @@ impl SlotSamples {
                 }
             }
         }
+        for (metric, slots) in other.metrics {
+            let ours = self.metrics.entry(metric).or_default();
+            for (number, totals) in slots {
+                ours.entry(number).or_default().add(&totals);
+            }
+        }
         for (number, coverage) in other.coverage {
             self.coverage.entry(number).or_default().add(coverage);
         }
@@ -71,9 +80,20 @@ impl SlotSamples {
         self.pools.values().map(BTreeMap::len).sum()
     }
 
+    /// Slots of metrics.
+    pub fn values(&self) -> usize {
+        self.metrics.values().map(BTreeMap::len).sum()
+    }
+
     /// True when it adds nothing.
     pub fn is_empty(&self) -> bool {
-        self.pools.is_empty() && self.coverage.is_empty()
+        self.pools.is_empty() && self.metrics.is_empty() && self.coverage.is_empty()
+    }
+
+    /// What it has slots of.
+    pub fn keys(&self) -> impl Iterator<Item = HistoryKey> {
+        let metrics = self.metrics.keys().cloned().map(HistoryKey::Metric);
+        self.pools.keys().cloned().map(HistoryKey::Samples).chain(metrics)
     }
 }
 

@@ -1,5 +1,5 @@
-//! History: the fleet's and the roll-ups' samples of the past, in tiers of 10 s, 1 min, 10 min and
-//! 1 h, each of which holds every sample of the time that it keeps.
+//! History: the fleet's and the roll-ups' samples and metrics of the past, in tiers of 10 s, 1 min,
+//! 10 min and 1 h, each of which holds every sample of the time that it keeps.
 //!
 //! Owns what was merged and is not stored yet, and which batch of it the store holds. It writes no
 //! file: a checkpoint takes a [`HistoryBatch`], and `io::history` adds that to the store. Nothing
@@ -13,7 +13,10 @@
 
 mod answer;
 mod batch;
+mod exact_sum;
+mod metric;
 mod pending;
+mod pending_metrics;
 mod plan;
 mod query;
 mod resolution;
@@ -28,15 +31,17 @@ use plimsoll_schemas::time::{Now, Wall};
 
 pub use answer::Accumulator;
 pub use batch::{BatchId, Coverage, HistoryBatch, SlotSamples, Unstored, by_slot};
+pub use exact_sum::ExactSum;
+pub use metric::{HistoryKey, MetricKey, MetricTotals};
 pub use pending::Known;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
 pub use query::{AskedNodes, HistoryQuery, Layout, NoHistory};
 pub use resolution::{Bound, Bounds, Resolution, default_bounds};
 
 use self::pending::Pending;
-use super::fleet::{MergedSnapshot, Pool};
+use super::fleet::MergedSnapshot;
 use super::ingest::Position;
-use crate::limits::{HISTORY_PENDING_SLOTS_MAX, TICK_LONGEST};
+use crate::limits::{HISTORY_PENDING_SLOTS_MAX, HISTORY_PENDING_VALUES_MAX, TICK_LONGEST};
 
 /// What a store held when it was opened.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +121,11 @@ impl History {
         self.is_kept.then_some(self.pending.room.dropped)
     }
 
+    /// The values of metrics that no pending slot had room for; `None` when no history is kept.
+    pub fn dropped_values(&self) -> Option<u64> {
+        self.is_kept.then(|| self.pending.metrics.dropped())
+    }
+
     /// This many series the store has slots of.
     pub fn on_series(&mut self, series: usize) {
         self.series = series;
@@ -133,7 +143,7 @@ impl History {
 
     /// Whether a checkpoint should not wait for its time: half of the room is taken.
     pub fn is_crowded(&self) -> bool {
-        self.taken.is_none() && self.pending.room.used > HISTORY_PENDING_SLOTS_MAX / 2
+        self.taken.is_none() && self.pending.is_crowded()
     }
 
     /// What the next checkpoint stores; `None` when nothing waits. A batch that failed is in it;
@@ -157,7 +167,8 @@ impl History {
                 let id = BatchId { generation, attempt: failed.id.attempt + 1 };
                 let slots = failed.samples.slots() + self.pending.room.used;
 
-                if slots > HISTORY_PENDING_SLOTS_MAX {
+                let values = failed.samples.values() + self.pending.metrics.used();
+                if slots > HISTORY_PENDING_SLOTS_MAX || values > HISTORY_PENDING_VALUES_MAX {
                     // With the positions of the failed one: what was read since is not in it.
                     HistoryBatch { id, at, ..failed }
                 } else {
@@ -183,18 +194,18 @@ impl History {
         self.taken.as_ref().map_or(self.stored, |taken| taken.id).generation
     }
 
-    /// What is to be added for a pool to what a store holds whose latest batch is `held`; `None` if
-    /// that is neither of the two that this history knows of, so that the store is to be read
+    /// What is to be added of these keys to what a store holds whose latest batch is `held`; `None`
+    /// if that is neither of the two that this history knows of, so that the store is to be read
     /// again.
-    pub fn unstored(&self, pool: &Pool, held: BatchId) -> Option<Unstored> {
-        let mut samples = self.pending.of(pool);
+    pub fn unstored(&self, keys: &[HistoryKey], held: BatchId) -> Option<Unstored> {
+        let mut samples = self.pending.of(keys);
         // A store that was created beside an older state reads as one before all batches.
         let stored = if self.is_empty { BatchId::default() } else { self.stored };
         match &self.taken {
             // Stored already, though the store has not answered yet: its samples would count twice.
             Some(taken) if taken.id == held => {}
             Some(taken) if stored == held => {
-                samples.add(only(&taken.samples, pool));
+                samples.add(only(&taken.samples, keys));
             }
             None if stored == held => {}
             _ => return None,
@@ -202,21 +213,28 @@ impl History {
         Some(Unstored { samples })
     }
 
-    /// Pools with samples that are not stored yet.
-    pub fn pools(&self) -> Vec<Pool> {
-        let taken = self.taken.iter().flat_map(|taken| taken.samples.pools.keys());
-        let mut pools: Vec<Pool> = self.pending.pools().chain(taken.cloned()).collect();
-        pools.sort_unstable();
-        pools.dedup();
-        pools
+    /// Keys with values that are not stored yet.
+    pub fn keys(&self) -> Vec<HistoryKey> {
+        let taken = self.taken.iter().flat_map(|taken| taken.samples.keys());
+        let mut keys: Vec<HistoryKey> = self.pending.keys().chain(taken).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 }
 
-/// One pool's samples, and all coverage.
-fn only(samples: &SlotSamples, pool: &Pool) -> SlotSamples {
-    let slots = samples.pools.get(pool).cloned();
-    SlotSamples {
-        pools: slots.into_iter().map(|slots| (pool.clone(), slots)).collect(),
-        coverage: samples.coverage.clone(),
+/// What these keys have, and all coverage.
+fn only(samples: &SlotSamples, keys: &[HistoryKey]) -> SlotSamples {
+    let mut of_keys = SlotSamples { coverage: samples.coverage.clone(), ..SlotSamples::default() };
+    for key in keys {
+        match key {
+            HistoryKey::Samples(pool) => of_keys.pools.extend(entry(&samples.pools, pool)),
+            HistoryKey::Metric(metric) => of_keys.metrics.extend(entry(&samples.metrics, metric)),
+        }
     }
+    of_keys
+}
+
+fn entry<K: Clone + Ord, V: Clone>(map: &BTreeMap<K, V>, key: &K) -> Option<(K, V)> {
+    map.get(key).map(|value| (key.clone(), value.clone()))
 }

@@ -1,6 +1,8 @@
 //! Samples that wait for the next checkpoint, by pool and slot of 10 s. Slots are bounded in
 //! number, and no node takes all of them: what finds no room is counted, and is missing from the
 //! history alone.
+//!
+//! Values of metrics wait beside them: [`super::pending_metrics`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::time::{Wall, nanos};
 
 use super::batch::{Coverage, SlotSamples, node_time};
+use super::metric::HistoryKey;
+use super::pending_metrics::PendingMetrics;
 use super::resolution::Resolution;
 use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
 use crate::limits::{HISTORY_PENDING_SHARE, HISTORY_PENDING_SLOTS_MAX};
@@ -29,6 +33,7 @@ pub(super) struct Pending {
     fleet: BTreeMap<Operation, Slots>,
     /// By the roll-up's name, then by group.
     groups: BTreeMap<String, BTreeMap<Group, Slots>>,
+    pub(super) metrics: PendingMetrics,
     coverage: BTreeMap<u64, Coverage>,
     pub(super) room: Room,
 }
@@ -75,6 +80,7 @@ impl Pending {
                 self.add_to_fleet(&series.operation, of, known.operations);
                 self.add_to_groups(series, &samples.node_labels, of, known.rollups);
             }
+            self.metrics.add(&merged.node, samples, known.rollups);
         }
 
         // What found no room was not received, as far as the history is concerned.
@@ -132,13 +138,21 @@ impl Pending {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.room.used == 0 && self.coverage.is_empty()
+        self.room.used == 0 && self.metrics.is_empty() && self.coverage.is_empty()
+    }
+
+    /// Whether half of some room is used.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.room.used > HISTORY_PENDING_SLOTS_MAX / 2 || self.metrics.is_crowded()
     }
 
     /// Everything; from here on nothing waits.
     pub(super) fn take(&mut self) -> SlotSamples {
         let room = Room { dropped: self.room.dropped, ..Room::default() };
-        let taken = std::mem::replace(self, Self { room, ..Self::default() });
+        let metrics = self.metrics.take();
+        let known = std::mem::take(&mut self.metrics);
+        let next = Self { room, metrics: known, ..Self::default() };
+        let taken = std::mem::replace(self, next);
         let fleet = taken.fleet.into_iter();
         let fleet = fleet.map(|(operation, slots)| (Pool::Fleet(operation), slots));
         let groups = taken.groups.into_iter().flat_map(|(rollup, groups)| {
@@ -146,27 +160,42 @@ impl Pending {
                 .into_iter()
                 .map(move |(group, slots)| (Pool::Group(rollup.clone(), group), slots))
         });
-        SlotSamples { pools: fleet.chain(groups).collect(), coverage: taken.coverage }
+        let pools = fleet.chain(groups).collect();
+        SlotSamples { pools, metrics, coverage: taken.coverage }
     }
 
-    /// One pool's samples, and all coverage.
-    pub(super) fn of(&self, pool: &Pool) -> SlotSamples {
-        let slots = match pool {
+    /// What these keys have, and all coverage.
+    pub(super) fn of(&self, keys: &[HistoryKey]) -> SlotSamples {
+        let mut found = SlotSamples { coverage: self.coverage.clone(), ..SlotSamples::default() };
+        for key in keys {
+            match key {
+                HistoryKey::Samples(pool) => {
+                    let slots = self.slots(pool).cloned();
+                    found.pools.extend(slots.map(|slots| (pool.clone(), slots)));
+                }
+                HistoryKey::Metric(metric) => {
+                    let slots = self.metrics.get(metric).cloned();
+                    found.metrics.extend(slots.map(|slots| (metric.clone(), slots)));
+                }
+            }
+        }
+        found
+    }
+
+    fn slots(&self, pool: &Pool) -> Option<&Slots> {
+        match pool {
             Pool::Fleet(operation) => self.fleet.get(operation),
             Pool::Group(rollup, group) => self.groups.get(rollup).and_then(|of| of.get(group)),
             Pool::Selected(_) => None,
-        };
-        SlotSamples {
-            pools: slots.into_iter().map(|slots| (pool.clone(), slots.clone())).collect(),
-            coverage: self.coverage.clone(),
         }
     }
 
-    pub(super) fn pools(&self) -> impl Iterator<Item = Pool> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = HistoryKey> {
         let groups = self.groups.iter().flat_map(|(rollup, groups)| {
             groups.keys().map(|group| Pool::Group(rollup.clone(), group.clone()))
         });
-        self.fleet.keys().cloned().map(Pool::Fleet).chain(groups)
+        let pools = self.fleet.keys().cloned().map(Pool::Fleet).chain(groups);
+        pools.map(HistoryKey::Samples).chain(self.metrics.keys().cloned().map(HistoryKey::Metric))
     }
 }
 

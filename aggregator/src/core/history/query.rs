@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation};
+use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::{Wall, nanos};
 use thiserror::Error;
 
+use super::metric::{HistoryKey, MetricKey};
 use super::plan::{KeptFrom, resolution_at, widened};
 use super::resolution::Resolution;
 use crate::core::fleet::Pool;
@@ -25,6 +27,8 @@ const NODE_SLOTS: [Duration; 4] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryQuery {
     pub pool: Pool,
+    /// Metrics, beside the samples of the pool.
+    pub metrics: Vec<MetricKey>,
     /// From when until when.
     pub range: Range<Wall>,
     /// Length of a point; one point for the whole range without it.
@@ -64,6 +68,41 @@ pub enum NoHistory {
         /// The shortest step that is accepted, in seconds.
         fits: u64,
     },
+}
+
+impl HistoryQuery {
+    /// Of a metric: of a counter and of a gauge of the name, whichever there is, then of the
+    /// counters by which it is divided. The samples are those of the operation that the name starts
+    /// with: of `train_step.tokens` those of `train_step`.
+    pub fn of_metric(
+        metric: &Operation,
+        per: &[Operation],
+        pool: impl Fn(Operation) -> Pool,
+        range: Range<Wall>,
+        step: Option<Duration>,
+    ) -> Self {
+        let key = |kind, name: &Operation| MetricKey { kind, pool: pool(name.clone()) };
+        let by_kind = [MetricKind::Counter, MetricKind::Gauge].map(|kind| key(kind, metric));
+        let per = per.iter().map(|name| key(MetricKind::Counter, name));
+        let operation =
+            metric.as_str().rsplit_once('.').and_then(|(of, _)| Operation::new(of).ok());
+        Self {
+            pool: pool(operation.unwrap_or_else(|| metric.clone())),
+            metrics: by_kind.into_iter().chain(per).collect(),
+            range,
+            step,
+            quantiles: Vec::new(),
+            limits_ns: Vec::new(),
+            with_distribution: false,
+            nodes: None,
+        }
+    }
+
+    /// What is read for it.
+    pub fn keys(&self) -> Vec<HistoryKey> {
+        let metrics = self.metrics.iter().cloned().map(HistoryKey::Metric);
+        [HistoryKey::Samples(self.pool.clone())].into_iter().chain(metrics).collect()
+    }
 }
 
 /// How a query's range is divided.

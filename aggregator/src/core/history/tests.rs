@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
+use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::Latency;
 use proptest::prelude::*;
 
 use super::*;
 use crate::core::fleet::{
-    Batch, Definition, Limits, MergedSamples, Operations, Retention, Rollups, Times,
+    Batch, Definition, Limits, MergedSamples, Operations, Pool, Retention, Rollups, Times,
 };
 use crate::limits::HISTORY_PENDING_SHARE;
 use plimsoll_schemas::budget::Window;
@@ -57,6 +58,24 @@ pub(crate) fn add(history: &mut History, seconds: u64, value_ns: u64) {
     history.on_merged(&merged(seconds, value_ns), known);
 }
 
+/// The counter and the gauge of [`add_metrics`].
+pub(crate) fn metric_keys() -> [MetricKey; 2] {
+    let key = |kind| MetricKey { kind, pool: Pool::Fleet(Operation::new("op.n").unwrap()) };
+    [MetricKind::Counter, MetricKind::Gauge].map(key)
+}
+
+/// Adds a value of a counter and of a gauge of one name.
+pub(crate) fn add_metrics(history: &mut History, seconds: u64, value: f64) {
+    let (operations, rollups) = (operations(), Rollups::default());
+    let known = Known { operations: &operations, rollups: &rollups };
+    let values = vec![(Series::plain(Operation::new("op.n").unwrap()), value)];
+    let latency =
+        Latency { counters: values.clone(), gauges: values, ..Latency::<Packed>::default() };
+    let mut snapshot = merged(seconds, 1);
+    (snapshot.samples[0].latency, snapshot.reported) = (latency, None);
+    history.on_merged(&snapshot, known);
+}
+
 /// Slots that one node alone can begin: four fifths of all.
 fn of_one_node() -> u64 {
     (HISTORY_PENDING_SLOTS_MAX * HISTORY_PENDING_SHARE).div_ceil(HISTORY_PENDING_SHARE + 1) as u64
@@ -88,7 +107,9 @@ fn a_batch_that_failed_is_in_the_next_attempt_of_the_same_generation() {
 fn a_query_adds_what_its_reading_lacks_and_nothing_twice() {
     let mut history = History::kept(StoredHistory::default());
     let unstored = |history: &History, held| {
-        history.unstored(&pool(), held).map(|unstored| count(&unstored.samples))
+        history
+            .unstored(&[HistoryKey::Samples(pool())], held)
+            .map(|unstored| count(&unstored.samples))
     };
     add(&mut history, 5, 7);
     let none = BatchId::default();
@@ -108,7 +129,9 @@ fn a_history_created_beside_an_older_state_is_read_before_its_first_batch() {
     let stored = StoredHistory { batch, is_empty: true, ..StoredHistory::default() };
     let mut history = History::kept(stored);
     let unstored = |history: &History, held| {
-        history.unstored(&pool(), held).map(|unstored| count(&unstored.samples))
+        history
+            .unstored(&[HistoryKey::Samples(pool())], held)
+            .map(|unstored| count(&unstored.samples))
     };
     let empty = BatchId::default();
     assert_eq!(unstored(&history, empty), Some(0));
@@ -162,7 +185,7 @@ fn an_operation_that_the_fleet_has_no_room_for_is_among_the_others() {
     let (operations, rollups) = (Operations::default(), Rollups::default());
     let known = Known { operations: &operations, rollups: &rollups };
     history.on_merged(&merged(5, 7), known);
-    let names: Vec<String> = history.pools().iter().map(ToString::to_string).collect();
+    let names: Vec<String> = history.keys().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["fleet other"]);
 }
 
@@ -219,7 +242,7 @@ fn samples_of_a_group_are_in_the_group_and_in_the_fleet() {
     let samples = &mut snapshot.samples[0];
     samples.node_labels = Labels::new([("run", "v42")]).unwrap();
     history.on_merged(&snapshot, Known { operations: &operations, rollups: &rollups });
-    let names: Vec<String> = history.pools().iter().map(ToString::to_string).collect();
+    let names: Vec<String> = history.keys().iter().map(ToString::to_string).collect();
     // The roll-up has no group of it, so it is among the others.
     assert_eq!(names, ["fleet op", "rollup run other [\"other\"]"]);
 }
@@ -262,6 +285,7 @@ proptest! {
     ) {
         let query = HistoryQuery {
             pool: pool(),
+            metrics: Vec::new(),
             range: at(begin)..at(begin + length),
             step: Some(Duration::from_secs(step)),
             quantiles: Vec::new(),
@@ -289,6 +313,7 @@ proptest! {
 fn a_range_that_cannot_be_answered_is_refused_with_the_fix() {
     let query = |from: u64, to: u64, step: u64| HistoryQuery {
         pool: pool(),
+        metrics: Vec::new(),
         range: at(from)..at(to),
         step: Some(Duration::from_secs(step)),
         quantiles: Vec::new(),

@@ -4,8 +4,8 @@
 
 use crate::limits::GAUGES_STALE_AFTER;
 use plimsoll_schemas::alert::{AlertKey, Scope};
-use plimsoll_schemas::ids::{Labels, NodeName, Series};
-use plimsoll_schemas::metric::{Metric, NodeMetric};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
+use plimsoll_schemas::metric::{Metric, NodeMetric, Share};
 use plimsoll_schemas::rule::{Comparison, Threshold};
 use plimsoll_schemas::time::Wall;
 
@@ -149,6 +149,24 @@ fn node_value<'n>(
             let jobs = node.is_reporting().then(|| node.node.metrics.jobs(node.at))?;
             let of = jobs.filter(|(series, _)| series.operation == *operation);
             worst(threshold, node, of.map(|(series, grown)| (grown, &series.labels)))
+        }
+        Metric::Rate(operation) => {
+            let rates = node.is_reporting().then(|| node.node.metrics.rates(node.at))?;
+            let of = rates.filter(|(series, _)| series.operation == *operation);
+            worst(threshold, node, of.map(|(series, rate)| (rate, &series.labels)))
+        }
+        Metric::Share(Share { of, beside }) => {
+            let grown = |name: &Operation| -> f64 {
+                let jobs = node.node.metrics.jobs(node.at);
+                let of_name = jobs.filter(|(series, _)| series.operation == *name);
+                of_name
+                    .filter(|(of, _)| fits(wanted, &of.labels, node))
+                    .map(|(_, grown)| grown)
+                    .sum()
+            };
+            let first = node.is_reporting().then(|| grown(of))?;
+            let all = first + beside.iter().map(grown).sum::<f64>();
+            (all > 0.0).then_some((first / all, None))
         }
         Metric::Gauge(operation) => {
             let gauges = node.is_reporting().then_some(&node.node.gauges)?;

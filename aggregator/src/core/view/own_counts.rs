@@ -30,6 +30,8 @@ pub struct OwnCounts {
     pub checkpoints: CheckpointStats,
     /// Samples that the history had no room for; `None` when none is kept.
     pub history_dropped: Option<u64>,
+    /// Values of jobs' metrics that it had no room for.
+    pub history_dropped_values: Option<u64>,
     /// What became of requests of nodes' own histories.
     pub asks: AskCounts,
     /// What became of captures.
@@ -94,6 +96,8 @@ pub struct CheckpointStats {
     pub written: u64,
     /// Samples that the history file had no series for.
     pub history_dropped: u64,
+    /// Values of metrics that it had no series for.
+    pub history_dropped_values: u64,
     pub failures: BTreeMap<&'static str, u64>,
 }
 

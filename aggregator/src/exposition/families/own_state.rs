@@ -83,6 +83,11 @@ fn write_checkpoints(writer: &mut Writer, view: &View) {
         writer.counter("plimsoll_aggregator_history_dropped_samples_total", help, dropped);
     }
 
+    if let Some(dropped) = view.own.history_dropped_values {
+        let help = "Values of jobs' counters and gauges that the history had no room for";
+        writer.counter("plimsoll_aggregator_history_dropped_values_total", help, dropped);
+    }
+
     let help = "Failed checkpoint writes and state files quarantined at the start, by reason";
     let failures = checkpoints.failures.iter().map(|(why, n)| (*why, *n));
     let family = Family::counter("plimsoll_aggregator_checkpoint_failures_total", help);

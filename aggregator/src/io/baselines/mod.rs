@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_compare::{
-    BucketLayout, Compared, Options, Side, Verdict, baseline, compare, history,
+    BucketLayout, Compared, ComparedRate, Options, Side, Verdict, baseline, compare, history,
 };
 use plimsoll_schemas::ids::{Labels, Operation, RuleName};
 use plimsoll_schemas::metric::Metric;
@@ -95,19 +95,25 @@ fn judge_one(
     // Read anew each time: once a minute it costs little,
     // and a baseline that is saved anew counts from then on.
     let a = load(operation, path)?;
-    let b = recent(operation, window.span(), reader, now)?;
+    let is_rate = a.rates.contains_key(operation);
+    let b = recent(operation, is_rate, window.span(), reader, now)?;
     // The rule itself states which shift matters.
     let mut compared = compare(&a, &b, &Options::default());
-    let compared = compared.operations.remove(operation);
-    Ok(compared.map_or_else(|| Err("nothing was compared".to_owned()), value))
+    let rate = compared.rates.remove(operation).map(rate_value);
+    let latency = || compared.operations.remove(operation).map(value);
+    Ok(rate.or_else(latency).unwrap_or_else(|| Err("nothing was compared".to_owned())))
 }
 
 fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
     let unreadable = |why: String| BaselineError::Unreadable { path: path.to_owned(), why };
     let text = read(Path::new(path)).map_err(unreadable)?;
     let mut side = baseline::read(&text).map_err(|error| unreadable(error.to_string()))?;
+    if let Some(rate) = side.rates.remove(operation) {
+        return Ok(Side { rates: [(operation.clone(), rate)].into(), ..Side::default() });
+    }
     let Some(measured) = side.operations.remove(operation) else {
-        let known = side.operations.keys().map(ToString::to_string).collect();
+        let known = side.operations.keys().chain(side.rates.keys());
+        let known = known.map(ToString::to_string).collect();
         let (path, operation) = (path.to_owned(), operation.clone());
         return Err(BaselineError::Operation { path, operation, known });
     };
@@ -115,7 +121,7 @@ fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
     if measured.layout != BucketLayout::MESH {
         return Err(BaselineError::Layout { path: path.to_owned(), layout: measured.layout });
     }
-    Ok(Side { operations: [(operation.clone(), measured)].into() })
+    Ok(Side { operations: [(operation.clone(), measured)].into(), ..Side::default() })
 }
 
 /// The text of a regular file.
@@ -135,34 +141,62 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The fleet's samples of an operation in the window up to now.
+/// The fleet's samples of an operation, or its rate of a counter, in the window up to now.
 fn recent(
     operation: &Operation,
+    is_rate: bool,
     window: Duration,
     reader: &HistoryReader,
     now: Wall,
 ) -> Result<Side, BaselineError> {
-    let pool = Pool::Fleet(operation.clone());
-    let query = HistoryQuery {
-        pool: pool.clone(),
-        range: now.minus(window)..now,
-        step: Some(Duration::from_secs_f64(history::step(window.as_secs_f64()))),
+    let range = now.minus(window)..now;
+    let step = Some(Duration::from_secs_f64(history::step(window.as_secs_f64())));
+    let of_operation = HistoryQuery {
+        pool: Pool::Fleet(operation.clone()),
+        metrics: Vec::new(),
+        range: range.clone(),
+        step,
         quantiles: Vec::new(),
         limits_ns: Vec::new(),
         with_distribution: true,
         nodes: None,
     };
+    let of_metric = || HistoryQuery::of_metric(operation, &[], Pool::Fleet, range, step);
+    let query = if is_rate { of_metric() } else { of_operation };
 
     let reading = reader.read()?;
     let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);
     let mut side = Side::default();
+    if !reading.add_to(&mut answer, &query.keys())?.contains(&true) {
+        return Ok(side);
+    }
 
-    if reading.add_to(&mut answer, &pool)? {
+    if is_rate {
+        let points = answer.metric_points(&query.metrics[0], &[]);
+        let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
+        let by = has_operation.then(|| query.pool.operation_name());
+        let rate = history::rate_of(&points, by);
+        side.rates.extend(rate.map(|rate| (operation.clone(), rate)));
+    } else {
         let measured = history::measured(&answer.points(&query));
         side.operations.insert(operation.clone(), measured);
     }
 
     Ok(side)
+}
+
+/// By how much a rate is worse, if that is shown; 0 if it is not.
+fn rate_value(compared: ComparedRate) -> Regression {
+    let Some(change) = compared.change else {
+        let reason = compared.reason.unwrap_or_default();
+        return Err(format!("{}: {reason}", compared.verdict.words()));
+    };
+    let worse = |share: f64| if compared.lower_is_better { share } else { -share };
+    let is_worse = change.verdict == Verdict::Worse;
+    let labels = [("low", worse(change.high)), ("high", worse(change.low))];
+    let labels = labels.map(|(key, share)| (key, format!("{share:.4}")));
+    let value = if is_worse { worse(change.estimate) } else { 0.0 };
+    Ok(Value { value, labels: Labels::new(labels).unwrap_or_default() })
 }
 
 /// The greatest shift that is shown to be one, with its interval; 0 if none is.

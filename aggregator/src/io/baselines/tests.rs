@@ -1,23 +1,36 @@
 //! Baselines as files, good and bad, beside a history file with the samples of half an hour.
 
-use plimsoll_compare::{Measured, Slot};
+use plimsoll_compare::{Measured, MeasuredRate, RateSlot, Slot};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::rule::RuleText;
 use plimsoll_schemas::rule::file::load as load_rules;
+use plimsoll_schemas::summary::MetricKind;
 use tempfile::TempDir;
 
 use super::*;
-use crate::core::history::{BatchId, HistoryBatch, Resolution, SlotSamples, default_bounds};
+use crate::core::history::{
+    BatchId, HistoryBatch, MetricKey, MetricTotals, Resolution, SlotSamples, default_bounds,
+};
 use crate::io::history::HistoryStore;
 
 const NOW: Wall = Wall(1_700_000_000_000_000_000);
 const MS: f64 = 1e6;
 /// Slots of 10 s in half an hour.
 const SLOTS: u64 = 180;
+/// Rows of a slot.
+const ROWS: f64 = 4_096.0;
 
 fn fetch() -> Operation {
     Operation::new("fetch").unwrap()
+}
+
+fn rows() -> Operation {
+    Operation::new("fetch.rows").unwrap()
+}
+
+fn seconds_of(samples: &Histogram) -> f64 {
+    samples.exact().sum_ns as f64 / 1e9
 }
 
 /// A slot of fifty independent samples between 10 and 20 ms, multiplied by a factor.
@@ -44,7 +57,11 @@ fn baseline_with(layout: BucketLayout) -> String {
         length_ns: 10_000_000_000,
         samples: Packed::from(&slot(number, 1.0)),
     }));
-    baseline::write(&Side { operations: [(fetch(), measured)].into() }).unwrap()
+    let slot = |number| RateSlot { amount: ROWS, seconds: seconds_of(&slot(number, 1.0)) };
+    let slots = (0..SLOTS).map(slot).collect();
+    let rate = MeasuredRate { operation: Some("fetch".to_owned()), slots };
+    let side = Side { operations: [(fetch(), measured)].into(), rates: [(rows(), rate)].into() };
+    baseline::write(&side).unwrap()
 }
 
 /// A rule about a regression of `fetch` against a good baseline.
@@ -76,12 +93,15 @@ pub(crate) fn history_until(dir: &TempDir, now: Wall, slots: u64, factor: f64) -
     let mut store = HistoryStore::open(&path, &mesh, default_bounds(), Some(0), now).unwrap().store;
     let last = Resolution::TenSeconds.number(now);
     let samples = (0..slots).map(|back| (last - 1 - back, slot(1_000 + back, factor))).collect();
+    let of_rows = MetricKey { kind: MetricKind::Counter, pool: Pool::Fleet(rows()) };
+    let of_slots = (0..slots).map(|back| (last - 1 - back, MetricTotals::of(ROWS))).collect();
     let batch = HistoryBatch {
         id: BatchId { generation: 1, attempt: 0 },
         at: now,
         positions: BTreeMap::new(),
         samples: SlotSamples {
             pools: [(Pool::Fleet(fetch()), samples)].into(),
+            metrics: [(of_rows, of_slots)].into(),
             coverage: BTreeMap::new(),
         },
     };
@@ -115,6 +135,23 @@ fn a_fleet_that_is_as_fast_or_faster_has_not_regressed() {
 }
 
 #[test]
+fn a_rate_that_is_lower_has_regressed_by_its_share() {
+    let found = |factor| {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = rule(&dir, "fetch.rows", &baseline_with(BucketLayout::MESH));
+        let store = history(&dir, SLOTS, factor);
+        judge(std::slice::from_ref(&rule), &store.reader(), NOW).remove(&rule.name).unwrap()
+    };
+    let slower = found(1.2).unwrap();
+    assert!((slower.value - (1.0 - 1.0 / 1.2)).abs() < 0.01, "{slower:?}");
+    let number = |label: &str| slower.labels.get(label).unwrap().parse::<f64>().unwrap();
+    assert!(number("low") < slower.value && slower.value < number("high"), "{slower:?}");
+    for factor in [1.0, 0.8] {
+        assert_eq!(found(factor).unwrap().value, 0.0, "{factor}");
+    }
+}
+
+#[test]
 fn too_few_samples_are_no_verdict() {
     let few = found(10, 2.0).unwrap_err();
     assert!(few.starts_with("not enough data: B has 10 intervals, fewer than 20"), "{few}");
@@ -130,7 +167,7 @@ fn a_baseline_that_cannot_be_used_is_named_with_the_fix() {
         ("fetch", "", "EOF"),
         ("fetch", "{\"fleet\":{}}", "it is not a baseline"),
         ("fetch", &good.replace("\"version\":1", "\"version\":2"), "version 2 is not 1"),
-        ("load", &good, "no operation load; it has fetch"),
+        ("load", &good, "no operation load; it has fetch, fetch.rows"),
         ("fetch", &micros, "in units of 1000 ns, the mesh's are"),
     ] {
         let rule = rule(&dir, operation, text);

@@ -318,6 +318,7 @@ impl Checkpointer {
                 self.stats.at = Some(began.wall);
                 self.stats.bytes = bytes;
                 self.stats.history_dropped += history.unwrap_or_default().dropped;
+                self.stats.history_dropped_values += history.unwrap_or_default().dropped_values;
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
                 core.on_stored(began.wall, next_after, history.is_some());

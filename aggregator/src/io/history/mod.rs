@@ -26,7 +26,8 @@ use redb::{
 
 use super::database::{self, Fault, StoreError, create, texts};
 use crate::core::history::{
-    BatchId, Bounds, Coverage, HistoryBatch, Resolution, SlotSamples, StoredHistory, by_slot,
+    BatchId, Bounds, Coverage, HistoryBatch, HistoryKey, MetricTotals, Resolution, SlotSamples,
+    StoredHistory, by_slot,
 };
 use crate::limits::HISTORY_CACHE_BYTES;
 use meta::Meta;
@@ -56,6 +57,8 @@ pub struct HistoryWritten {
     pub bytes: u64,
     /// Samples of series for which there is no room.
     pub dropped: u64,
+    /// Values of metrics for which there is no room.
+    pub dropped_values: u64,
     /// Series that have slots now.
     pub series: usize,
 }
@@ -218,7 +221,8 @@ impl HistoryStore {
         let mut undo = transaction.open_table(UNDO)?;
         let mut tables = Tables { slots: &mut slots, undo: &mut undo, written: 0 };
         let mut dropped: u64 = 0;
-        let SlotSamples { pools, coverage } = &batch.samples;
+        let mut dropped_values: u64 = 0;
+        let SlotSamples { pools, metrics, coverage } = &batch.samples;
 
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let tier = tier_number(place);
@@ -227,8 +231,8 @@ impl HistoryStore {
             let (mut grown, mut is_short) = (0, false);
 
             for (pool, of_pool) in pools {
-                let next = &mut self.meta.next_series;
-                let Some(series) = self.names.number(pool, next, transaction)? else {
+                let (key, next) = (HistoryKey::Samples(pool.clone()), &mut self.meta.next_series);
+                let Some(series) = self.names.number(&key, next, transaction)? else {
                     // Once, and not again for each tier.
                     if place == 0 {
                         dropped += of_pool.values().map(Histogram::count).sum::<u64>();
@@ -239,6 +243,23 @@ impl HistoryStore {
                 for (number, parts) in by_slot(of_pool, resolution) {
                     match number >= oldest {
                         true => grown += tables.add_samples((tier, series, number), &parts)?,
+                        false => is_short = true,
+                    }
+                }
+            }
+
+            for (metric, of_metric) in metrics {
+                let (key, next) = (HistoryKey::Metric(metric.clone()), &mut self.meta.next_series);
+                let Some(series) = self.names.number(&key, next, transaction)? else {
+                    if place == 0 {
+                        dropped_values += of_metric.values().map(|of| of.count).sum::<u64>();
+                    }
+                    continue;
+                };
+
+                for (number, parts) in by_slot(of_metric, resolution) {
+                    match number >= oldest {
+                        true => grown += tables.add_values((tier, series, number), &parts)?,
                         false => is_short = true,
                     }
                 }
@@ -259,7 +280,7 @@ impl HistoryStore {
             }
         }
 
-        Ok(HistoryWritten { bytes: tables.written, dropped, series: 0 })
+        Ok(HistoryWritten { bytes: tables.written, dropped, dropped_values, series: 0 })
     }
 
     /// Puts back what the latest batch has replaced.
@@ -307,6 +328,15 @@ impl Tables<'_, '_> {
         }
         parts.iter().for_each(|part| samples.merge(part));
         self.put(key, &pack(&Packed::from(&samples)))
+    }
+
+    /// Adds values of a metric, as [`Self::add_samples`] adds samples.
+    fn add_values(&mut self, key: SlotKey, parts: &[&MetricTotals]) -> Result<u64, redb::Error> {
+        let before = self.before(key)?;
+        let mut sum: MetricTotals =
+            before.and_then(|bytes| unpack(&bytes).ok()).unwrap_or_default();
+        parts.iter().for_each(|part| sum.add(part));
+        self.put(key, &pack(&sum))
     }
 
     fn add_coverage(&mut self, key: SlotKey, parts: &[&Coverage]) -> Result<u64, redb::Error> {

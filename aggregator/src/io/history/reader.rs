@@ -11,8 +11,9 @@ use super::meta::{self, Meta};
 use super::record::ReadError;
 use super::record::{Damaged, unpack};
 use super::tables::{COVERAGE, META, OpenFile, SERIES, SLOTS, SlotKey, tier_number};
-use crate::core::fleet::Pool;
-use crate::core::history::{Accumulator, BatchId, KeptFrom, Resolution, Span, spans};
+use crate::core::history::{
+    Accumulator, BatchId, HistoryKey, KeptFrom, MetricTotals, Resolution, Span, spans,
+};
 use crate::limits::HISTORY_AHEAD_SLOTS;
 
 /// Makes readings of a history file.
@@ -71,22 +72,22 @@ impl Reading {
         self.meta.as_ref().map(|meta| meta.bytes).unwrap_or_default()
     }
 
-    /// All pools that it knows, by their names.
-    pub fn pools(&self) -> Result<Vec<Pool>, ReadError> {
+    /// All keys that it knows, by their names.
+    pub fn keys(&self) -> Result<Vec<HistoryKey>, ReadError> {
         let Some(table) = opened(self.transaction.open_table(SERIES))? else {
             return Ok(Vec::new());
         };
-        let mut pools = Vec::new();
+        let mut keys = Vec::new();
         for entry in table.iter().map_err(redb::Error::from)? {
             let (_, name) = entry.map_err(redb::Error::from)?;
-            pools.extend(Pool::named(name.value()).map(|(pool, _)| pool));
+            keys.extend(HistoryKey::named(name.value()));
         }
-        Ok(pools)
+        Ok(keys)
     }
 
-    fn series(&self, pool: &Pool) -> Result<Option<u32>, ReadError> {
+    fn series(&self, key: &HistoryKey) -> Result<Option<u32>, ReadError> {
         let Some(table) = opened(self.transaction.open_table(SERIES))? else { return Ok(None) };
-        let wanted = pool.to_string();
+        let wanted = key.to_string();
         for entry in table.iter().map_err(redb::Error::from)? {
             let (number, name) = entry.map_err(redb::Error::from)?;
             if name.value() == wanted {
@@ -96,29 +97,34 @@ impl Reading {
         Ok(None)
     }
 
-    /// Adds a pool's slots and the coverage of a whole range to an answer. Returns false if the
-    /// file knows no such pool.
-    pub fn add_to(&self, answer: &mut Accumulator, pool: &Pool) -> Result<bool, ReadError> {
-        let Some(slots) = opened(self.transaction.open_table(SLOTS))? else { return Ok(false) };
+    /// Adds the slots of keys and the coverage of a whole range to an answer. Returns for each key
+    /// whether the file knows it.
+    pub fn add_to(
+        &self,
+        answer: &mut Accumulator,
+        keys: &[HistoryKey],
+    ) -> Result<Vec<bool>, ReadError> {
+        let Some(slots) = opened(self.transaction.open_table(SLOTS))? else {
+            return Ok(vec![false; keys.len()]);
+        };
         let kept_from = self.kept_from();
-        let series = self.series(pool)?;
         let layout = answer.layout.clone();
-        let Some(finest) = layout.resolution else { return Ok(true) };
+        let series = keys.iter().map(|key| self.series(key)).collect::<Result<Vec<_>, _>>()?;
+        let known = series.iter().map(Option::is_some).collect();
+        let Some(finest) = layout.resolution else { return Ok(known) };
         let spans: Vec<Span> =
             layout.points().flat_map(|point| spans(&point, finest, &kept_from)).collect();
 
-        if let Some(series) = series {
-            let read = |part: &Vec<Span>| {
-                let mut found: Vec<(Wall, Packed)> = Vec::new();
-                each(&slots, part, series, |at, bytes| {
-                    found.push((at, unpack(bytes)?));
+        for (key, series) in keys.iter().zip(series) {
+            let Some(series) = series else { continue };
+            let spans = kept(&slots, series, &spans)?;
+            match key {
+                HistoryKey::Samples(_) => add_samples(&slots, &spans, series, answer)?,
+                HistoryKey::Metric(metric) => each(&slots, &spans, series, |at, bytes| {
+                    answer.add_values(at, metric, &unpack::<MetricTotals>(bytes)?);
                     Ok(())
-                })?;
-                Ok(found)
-            };
-            ahead::each(&parts(&kept(&slots, series, &spans)?), read, |found| {
-                found.iter().for_each(|(at, samples)| answer.add(*at, samples));
-            })?;
+                })?,
+            }
         }
 
         each(&slots, &spans, COVERAGE, |at, bytes| {
@@ -126,8 +132,28 @@ impl Reading {
             Ok(())
         })?;
 
-        Ok(series.is_some())
+        Ok(known)
     }
+}
+
+/// Samples are read ahead on threads: a slot of them takes some 20 KiB.
+fn add_samples(
+    slots: &ReadOnlyTable<SlotKey, &'static [u8]>,
+    spans: &[Span],
+    series: u32,
+    answer: &mut Accumulator,
+) -> Result<(), ReadError> {
+    let read = |part: &Vec<Span>| {
+        let mut found: Vec<(Wall, Packed)> = Vec::new();
+        each(slots, part, series, |at, bytes| {
+            found.push((at, unpack(bytes)?));
+            Ok(())
+        })?;
+        Ok(found)
+    };
+    ahead::each(&parts(spans), read, |found| {
+        found.iter().for_each(|(at, samples)| answer.add(*at, samples));
+    })
 }
 
 /// The same without what is before the first slot of a series: a range may begin in 1970.

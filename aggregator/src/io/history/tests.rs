@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::core::fleet::Pool;
-use crate::core::history::tests::add;
+use crate::core::history::tests::{add, add_metrics, metric_keys};
 use crate::core::history::{
-    Accumulator, Bound, History, HistoryQuery, KeptFrom, Layout, default_bounds,
+    Accumulator, Bound, ExactSum, History, HistoryQuery, KeptFrom, Layout, default_bounds,
 };
 use crate::core::ingest::Position;
 use crate::limits::HISTORY_POINTS_MAX;
@@ -40,6 +40,7 @@ fn pool() -> Pool {
 fn query(range: Range<u64>, step: Option<u64>) -> HistoryQuery {
     HistoryQuery {
         pool: pool(),
+        metrics: metric_keys().into(),
         range: at(range.start)..at(range.end),
         step: step.map(Duration::from_secs),
         quantiles: vec![0.5, 0.99],
@@ -80,6 +81,7 @@ impl Kept {
 
     fn add(&mut self, seconds: u64, value_ns: u64) {
         add(&mut self.history, seconds, value_ns);
+        add_metrics(&mut self.history, seconds, metric_value(value_ns));
     }
 
     /// Writes a batch; whether the state is written after it decides what a restart finds.
@@ -93,13 +95,23 @@ impl Kept {
     }
 
     fn answer(&self, query: &HistoryQuery, now: u64) -> (Layout, Vec<HistoryPoint>) {
+        let (layout, answer) = self.accumulated(query, now);
+        (layout, answer.points(query))
+    }
+
+    fn accumulated(&self, query: &HistoryQuery, now: u64) -> (Layout, Accumulator) {
         let reading = self.store.as_ref().unwrap().reader().read().unwrap();
         let layout = Layout::of(query, at(now), &reading.kept_from()).unwrap();
         let mut answer = Accumulator::new(layout.clone());
-        reading.add_to(&mut answer, &query.pool).unwrap();
-        answer.add_unstored(&self.history.unstored(&query.pool, reading.batch()).unwrap());
-        (layout, answer.points(query))
+        reading.add_to(&mut answer, &query.keys()).unwrap();
+        answer.add_unstored(&self.history.unstored(&query.keys(), reading.batch()).unwrap());
+        (layout, answer)
     }
+}
+
+/// What a job sends beside a sample: no sum of two of these is exact in floating point.
+fn metric_value(value_ns: u64) -> f64 {
+    value_ns as f64 * 0.1
 }
 
 type OpenedFlags = (bool, bool);
@@ -128,9 +140,37 @@ fn check(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
         let counted = &point.over[0];
         assert!(counted.over <= over && over <= counted.over + counted.uncertain);
     }
+    check_metrics(kept, samples, query, now);
     let total: u64 = points.iter().map(|point| point.count).sum();
     let within = samples.iter().filter(|(seconds, _)| layout.range.contains(&at(*seconds)));
     assert_eq!(total, within.count() as u64);
+}
+
+fn check_metrics(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
+    let (_, answer) = kept.accumulated(query, now);
+    let [counter, gauge] = metric_keys();
+    let counters = answer.metric_points(&counter, std::slice::from_ref(&counter));
+    let gauges = answer.metric_points(&gauge, &[]);
+
+    for ((of_counter, of_gauge), range) in counters.iter().zip(&gauges).zip(answer.layout.points())
+    {
+        let of = samples.iter().filter(|(seconds, _)| range.contains(&at(*seconds)));
+        let mut values: Vec<f64> = of.map(|(_, value)| metric_value(*value)).collect();
+        // In another order than they came.
+        values.sort_unstable_by(f64::total_cmp);
+        let mut exact = ExactSum::default();
+        values.iter().for_each(|value| exact.add(&ExactSum::of(*value)));
+        let sum = exact.value();
+        assert_eq!((of_counter.count, of_counter.sum), (values.len() as u64, sum));
+        assert_eq!((of_gauge.min, of_gauge.max), (values.first().copied(), values.last().copied()));
+
+        let passed = range.end.min(at(now)).since(range.start).as_secs_f64();
+        assert_eq!(of_counter.per_second, (passed > 0.0).then(|| sum / passed));
+        let ratio = (!values.is_empty()).then_some(1.0);
+        assert_eq!((of_counter.ratio, of_gauge.ratio), (ratio, None));
+        let seconds = of_counter.operation_seconds;
+        assert_eq!(of_counter.per_operation_second, seconds.map(|seconds| sum / seconds));
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -249,7 +289,7 @@ fn a_heatmap_counts_every_sample_in_the_band_and_column_that_it_lies_in() {
     let layout = Layout::of(&asked, at(1_600), &reading.kept_from()).unwrap();
     let mut answer = Accumulator::new(layout.clone());
     assert_eq!(answer.bands(20), (Vec::new(), vec![Vec::new(); layout.points().count()]));
-    reading.add_to(&mut answer, &asked.pool).unwrap();
+    reading.add_to(&mut answer, &asked.keys()).unwrap();
     let (bands, counts) = answer.bands(20);
     assert!((10..=20).contains(&bands.len()), "{}", bands.len());
     for (column, range) in counts.iter().zip(layout.points()) {
@@ -352,14 +392,14 @@ fn a_series_without_slots_gives_its_place_back_and_never_its_number() {
         let now = 10_000 + hour * 3_700;
         let slots = BTreeMap::from([(now / 10, Histogram::default())]);
         let pools = BTreeMap::from([(other.clone(), slots)]);
-        let samples = SlotSamples { pools, coverage: BTreeMap::new() };
+        let samples = SlotSamples { pools, ..SlotSamples::default() };
         let id = BatchId { generation: 1 + hour, attempt: 0 };
         let batch = HistoryBatch { id, at: at(now), samples, ..HistoryBatch::default() };
         kept.store.as_mut().unwrap().write(&batch).unwrap();
     }
     let store = kept.store.as_ref().unwrap();
-    assert_eq!(store.reader().read().unwrap().pools().unwrap(), [other]);
-    assert_eq!(store.meta.next_series, 2);
+    assert_eq!(store.reader().read().unwrap().keys().unwrap(), [HistoryKey::Samples(other)]);
+    assert_eq!(store.meta.next_series, 4, "that of the operation, its two metrics and the other");
 }
 
 #[test]
@@ -448,7 +488,7 @@ fn a_damaged_slot_fails_the_query_and_no_write() {
     let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
     let asked = query(40..60, None);
     let layout = Layout::of(&asked, at(60), &KeptFrom::default()).unwrap();
-    let error = reading.add_to(&mut Accumulator::new(layout), &asked.pool).unwrap_err();
+    let error = reading.add_to(&mut Accumulator::new(layout), &asked.keys()).unwrap_err();
     assert!(error.to_string().contains("checksum"), "{error}");
     kept.add(51, 7);
     kept.write(62, true);

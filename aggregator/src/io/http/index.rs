@@ -31,6 +31,9 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
                    quantiles=0.5,0.99, over=18ms, distribution=true
                    `Accept: application/vnd.msgpack` for less than a twentieth of it
+                   ?metric=, per=, rollup=, value=, from=, to=, last=2h, step=1m for a counter
+                   or gauge
+/api/v1/metrics    JSON: counters and gauges of jobs, with their values now
 /api/v1/heatmap    JSON: the same by time and latency; these parameters and ?bands=48
 /api/v1/operations JSON: the operations and groups that the history has
 /api/v1/runs       JSON: the runs, newest first

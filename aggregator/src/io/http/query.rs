@@ -16,8 +16,8 @@ use crate::core::alerting::{
     AlertCommand, AlertsQuery, CommandError, CommandResult, Undeliverable,
 };
 use crate::core::captures::CaptureError;
-use crate::core::fleet::{EventsQuery, Pool};
-use crate::core::history::{BatchId, Unstored};
+use crate::core::fleet::EventsQuery;
+use crate::core::history::{BatchId, HistoryKey, Unstored};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
 use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
@@ -44,11 +44,11 @@ pub enum Query {
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),
-    /// What is to be added of a pool to a reading of the history that holds this batch; `None` if
-    /// the history is to be read again.
-    Unstored(Pool, BatchId, oneshot::Sender<Option<Unstored>>),
-    /// Pools of which something waits to be stored.
-    UnstoredPools(oneshot::Sender<Vec<Pool>>),
+    /// What is to be added of these keys to a reading of the history that holds this batch; `None`
+    /// if the history is to be read again.
+    Unstored(Vec<HistoryKey>, BatchId, oneshot::Sender<Option<Unstored>>),
+    /// Keys of which something waits to be stored.
+    UnstoredKeys(oneshot::Sender<Vec<HistoryKey>>),
     /// The mesh, its nodes, and what asks them for their own histories.
     Asker(oneshot::Sender<(MeshName, Vec<NodeName>, AskHandle)>),
     /// What pages that stay open need to know once a second.

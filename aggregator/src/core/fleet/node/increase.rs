@@ -59,6 +59,19 @@ impl Increase {
         left.sum::<f64>().clamp(f64::MIN, f64::MAX)
     }
 
+    /// What it grew by a second over the latest span of whole slots; `None` unless it grew in the
+    /// first and the last of them: what has just begun or has ended is not slow.
+    pub(crate) fn rate(&self, at: Wall, span: Duration) -> Option<f64> {
+        let number = number(at, span);
+        let slot = |back: u64| {
+            let of = number.saturating_sub(back);
+            let is_there = of <= self.newest && of + ALL > self.newest;
+            if is_there { self.slots[place(of)] } else { 0.0 }
+        };
+        let grown: f64 = (1..ALL).map(slot).sum();
+        (slot(1) > 0.0 && slot(ALL - 1) > 0.0).then(|| grown / span.as_secs_f64())
+    }
+
     /// So much of it was none.
     fn take_back(&mut self, mut amount: f64) {
         for n in 0..ALL {

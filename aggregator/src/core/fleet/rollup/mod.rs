@@ -196,8 +196,9 @@ impl Rollups {
 }
 
 impl Rollup {
-    /// The group that samples of a series of a node belong to; `None` if they belong to none.
-    fn group_of(&self, series: &Series, of_node: &Labels) -> Option<Group> {
+    /// The group that samples of a series of a node belong to, whether or not there is room for
+    /// it; `None` if they belong to none.
+    pub fn group_of(&self, series: &Series, of_node: &Labels) -> Option<Group> {
         let takes = self.definition.takes(&series.operation);
         let values = takes.then(|| self.definition.values(&series.labels, of_node))??;
         Some(Group { operation: series.operation.clone(), values })

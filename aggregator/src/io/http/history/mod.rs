@@ -5,9 +5,11 @@
 //! DESIGN A75.
 
 mod encoded;
+mod metrics;
 mod nodes;
 mod parameters;
 
+pub(super) use metrics::page as metric_page;
 pub(super) use nodes::latencies;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
@@ -32,7 +34,7 @@ use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed, near};
 use crate::core::fleet::{OVERFLOW, Pool};
-use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
+use crate::core::history::{Accumulator, HistoryKey, HistoryQuery, Layout, Resolution, Unstored};
 use crate::io::history::{HistoryReader, ReadError, Reading};
 use crate::limits::{HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
 
@@ -55,6 +57,7 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
         .route("/api/v1/query", get(show_query))
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
+        .route("/api/v1/metrics", get(metrics::show_list))
         .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
 }
@@ -64,6 +67,9 @@ async fn show_query(
     Parameters(pairs): Pairs,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
+    if pairs.iter().any(|(key, _)| key == "metric") {
+        return metrics::show(&handler, &pairs).await.map(IntoResponse::into_response);
+    }
     let (now, encoding) = (handler.clock.now().wall, accept::encoding(&headers));
     let query = parameters::parse(&pairs, now)?;
     if query.nodes.is_some() {
@@ -129,15 +135,15 @@ impl HistoryHandler {
     ) -> Result<P, Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
-        let (reading, unstored) = self.read(&reader, &query.pool).await?;
+        let (reading, unstored) = self.read(&reader, query.keys()).await?;
         let layout = Layout::of(&query, now, &reading.kept_from())
             .map_err(|error| Refusal::bad(error.to_string()))?;
-        let pool = query.pool.clone();
+        let of = query.clone();
 
         let page = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
-            let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
+            let answer = accumulate(&query, layout, &reading, &unstored)?;
             Ok::<_, ReadError>(
                 answer.map(|answer| page(&Answered { mesh, query, reading, answer })),
             )
@@ -146,8 +152,12 @@ impl HistoryHandler {
         match page.await?? {
             Some(page) => Ok(page),
             None => {
-                let (_, _, known) = self.pools().await?;
-                Err(unknown(&pool, &known))
+                let (_, _, known) = self.keys().await?;
+                Err(match of.metrics.first() {
+                    Some(metric) => metrics::unknown(metric, &known),
+                    None => metrics::instead(&of.pool, &known)
+                        .unwrap_or_else(|| unknown(&of.pool, &pools(known))),
+                })
             }
         }
     }
@@ -156,15 +166,15 @@ impl HistoryHandler {
     async fn read(
         &self,
         reader: &HistoryReader,
-        pool: &Pool,
+        keys: Vec<HistoryKey>,
     ) -> Result<(Reading, Unstored), Refusal> {
         // A checkpoint may be written between the two questions: then what is to be added does not
         // fit the reading, and another one is made.
         for _ in 0..HISTORY_READINGS_MAX {
             let reader = reader.clone();
             let reading = computed(move || reader.read()).await??;
-            let (pool, held) = (pool.clone(), reading.batch());
-            let unstored = self.queries.send(|answer| Query::Unstored(pool, held, answer)).await?;
+            let (keys, held) = (keys.clone(), reading.batch());
+            let unstored = self.queries.send(|answer| Query::Unstored(keys, held, answer)).await?;
             if let Some(unstored) = unstored {
                 return Ok((reading, unstored));
             }
@@ -177,21 +187,35 @@ impl HistoryHandler {
         Ok(operations_page(&mesh, &reading, &pools))
     }
 
-    /// All pools that the history has, and the reading that has them.
+    /// All pools of which the history has samples, and the reading that has them.
     pub(super) async fn pools(&self) -> Result<(MeshName, Reading, Vec<Pool>), Refusal> {
+        let (mesh, reading, keys) = self.keys().await?;
+        Ok((mesh, reading, pools(keys)))
+    }
+
+    /// All that the history has, and the reading that has it.
+    async fn keys(&self) -> Result<(MeshName, Reading, Vec<HistoryKey>), Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
-        let mut pools = self.queries.send(Query::UnstoredPools).await?;
+        let mut keys = self.queries.send(Query::UnstoredKeys).await?;
         let listed = computed(move || {
             let _turn = turn;
             let reading = reader.read()?;
-            pools.extend(reading.pools()?);
-            pools.sort_unstable();
-            pools.dedup();
-            Ok((mesh, reading, pools))
+            keys.extend(reading.keys()?);
+            keys.sort_unstable();
+            keys.dedup();
+            Ok((mesh, reading, keys))
         });
         listed.await?
     }
+}
+
+fn pools(keys: Vec<HistoryKey>) -> Vec<Pool> {
+    let pools = keys.into_iter().filter_map(|key| match key {
+        HistoryKey::Samples(pool) => Some(pool),
+        HistoryKey::Metric(_) => None,
+    });
+    pools.collect()
 }
 
 /// The samples of a query, and what they were read from.
@@ -204,11 +228,7 @@ pub(super) struct Answered {
 
 impl Answered {
     fn operation(&self) -> String {
-        match &self.query.pool {
-            Pool::Fleet(operation) => operation.to_string(),
-            Pool::Group(_, group) => group.operation.to_string(),
-            Pool::Selected(budget) => budget.to_string(),
-        }
+        self.query.pool.operation_name()
     }
 
     fn rollup(&self) -> Option<String> {
@@ -226,17 +246,22 @@ impl Answered {
     }
 }
 
-/// All samples of a query, stored and not stored yet; `None` if there never were any.
+/// All that a query wants, stored and not stored yet; `None` if there never was any.
 fn accumulate(
-    pool: &Pool,
+    query: &HistoryQuery,
     layout: Layout,
     reading: &Reading,
     unstored: &Unstored,
 ) -> Result<Option<Accumulator>, ReadError> {
     let mut answer = Accumulator::new(layout);
-    let is_known = reading.add_to(&mut answer, pool)?;
+    let keys = query.keys();
+    let known = reading.add_to(&mut answer, &keys)?;
     // A series that started after the last checkpoint is in no file yet.
-    if !is_known && unstored.samples.pools.is_empty() {
+    let unstored_keys: Vec<HistoryKey> = unstored.samples.keys().collect();
+    let is_known = |(key, is_stored): (&HistoryKey, bool)| is_stored || unstored_keys.contains(key);
+    // The samples of a metric's operation and what it is divided by may be missing.
+    let asked = if query.metrics.is_empty() { 0..1 } else { 1..3 };
+    if !keys.iter().zip(known).skip(asked.start).take(asked.len()).any(is_known) {
         return Ok(None);
     }
     answer.add_unstored(unstored);
@@ -289,9 +314,8 @@ fn kept_from(reading: &Reading) -> f64 {
     seconds(coarsest.max(begun).0)
 }
 
-fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> OperationsPage {
-    let kept = reading.kept_from();
-    let tiers = Resolution::ALL.into_iter().zip(kept).zip(reading.bytes());
+fn tiers(reading: &Reading) -> Vec<HistoryTier> {
+    let tiers = Resolution::ALL.into_iter().zip(reading.kept_from()).zip(reading.bytes());
     let begun = reading.begun().unwrap_or_default();
 
     let tier = |((resolution, kept), bytes): ((Resolution, Wall), u64)| HistoryTier {
@@ -299,7 +323,10 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
         kept_from_seconds: seconds(kept.max(begun).0),
         bytes,
     };
+    tiers.map(tier).collect()
+}
 
+fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> OperationsPage {
     let fleet = pools.iter().filter_map(|pool| match pool {
         Pool::Fleet(operation) => Some(operation.to_string()),
         _ => None,
@@ -317,7 +344,7 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
     OperationsPage {
         mesh: mesh.to_string(),
         kept_from_seconds: kept_from(reading),
-        tiers: tiers.map(tier).collect(),
+        tiers: tiers(reading),
         operations: fleet.collect(),
         groups: groups.collect(),
     }

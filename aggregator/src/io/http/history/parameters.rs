@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
-use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::ids::{Labels, Operation};
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 
@@ -12,6 +12,7 @@ use crate::core::history::{AskedNodes, HistoryQuery};
 use crate::io::http::parameters::{BadRequest, bad, count, name, pick, required, take_all, value};
 use crate::limits::{
     HEATMAP_BANDS_MAX, HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX,
+    METRIC_DIVISORS_MAX,
 };
 
 const KNOWN: [&str; 9] =
@@ -38,23 +39,10 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
     let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
     let operation = name("operation", required("operation", operation)?)?;
 
-    let pool = match rollup {
-        Some(rollup) if nodes.is_some() => {
-            return Err(value("rollup", rollup, "left out where node is given; name labels"));
-        }
-        None if values.is_empty() => Pool::Fleet(operation),
-        None => return Err(BadRequest::Missing("rollup")),
-        Some(_) if values.is_empty() => return Err(BadRequest::Missing("value")),
-        Some(rollup) => {
-            check_length("rollup", rollup)?;
-            for value in &values {
-                check_length("value", value)?;
-            }
-            let values = values.into_iter().map(String::into_boxed_str).collect();
-            Pool::Group(rollup.to_owned(), Group { operation, values })
-        }
-    };
-
+    if let Some(rollup) = rollup.filter(|_| nodes.is_some()) {
+        return Err(value("rollup", rollup, "left out where node is given; name labels"));
+    }
+    let pool = pool(operation, rollup, values)?;
     let range = range(from, to, last, now)?;
 
     let with_distribution = match distribution {
@@ -65,6 +53,7 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
 
     Ok(HistoryQuery {
         pool,
+        metrics: Vec::new(),
         range,
         step: step.map(|text| span("step", text)).transpose()?,
         quantiles: list(quantiles.unwrap_or(QUANTILES), HISTORY_QUANTILES_MAX, quantile)?,
@@ -72,6 +61,57 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
         with_distribution,
         nodes,
     })
+}
+
+/// The query of a metric.
+pub(super) fn parse_metric(
+    pairs: &[(String, String)],
+    now: Wall,
+) -> Result<HistoryQuery, BadRequest> {
+    let (values, pairs) = take_all(pairs, "value");
+    let (per, pairs) = take_all(&pairs, "per");
+    let known = ["metric", "rollup", "from", "to", "last", "step"];
+    let names = "metric, per, rollup, value, from, to, last and step";
+    let [metric, rollup, from, to, last, step] = pick(&pairs, known, names)?;
+    let metric: Operation = name("metric", required("metric", metric)?)?;
+    if per.len() > METRIC_DIVISORS_MAX {
+        let bound = format!("given at most {METRIC_DIVISORS_MAX} times");
+        return Err(value("per", &format!("given {} times", per.len()), &bound));
+    }
+
+    let per = per.iter().map(|text| name("per", text)).collect::<Result<Vec<_>, _>>()?;
+    // Refused here, so that a pool of each name can be made below.
+    pool(metric.clone(), rollup, values.clone())?;
+    let of = |name: Operation| match rollup {
+        None => Pool::Fleet(name),
+        Some(rollup) => {
+            let values = values.iter().map(|value| value.as_str().into()).collect();
+            Pool::Group(rollup.to_owned(), Group { operation: name, values })
+        }
+    };
+    let step = step.map(|text| span("step", text)).transpose()?;
+    Ok(HistoryQuery::of_metric(&metric, &per, of, range(from, to, last, now)?, step))
+}
+
+/// The fleet, or the group of a roll-up with these values.
+fn pool(
+    operation: Operation,
+    rollup: Option<&str>,
+    values: Vec<String>,
+) -> Result<Pool, BadRequest> {
+    match rollup {
+        None if values.is_empty() => Ok(Pool::Fleet(operation)),
+        None => Err(BadRequest::Missing("rollup")),
+        Some(_) if values.is_empty() => Err(BadRequest::Missing("value")),
+        Some(rollup) => {
+            check_length("rollup", rollup)?;
+            for value in &values {
+                check_length("value", value)?;
+            }
+            let values = values.into_iter().map(String::into_boxed_str).collect();
+            Ok(Pool::Group(rollup.to_owned(), Group { operation, values }))
+        }
+    }
 }
 
 /// What is asked of nodes' hardware.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_compare::history::{
-    HistoryRequest, HistorySide, NoSide, Others, SecondsRange, SideReader, is_whole,
+    HistoryRequest, HistorySide, NoSide, Others, RateRequest, SecondsRange, SideReader, is_whole,
+    measured_rate, rate_requests,
 };
 use plimsoll_compare::{Comparison, Options, Side, compare};
 use plimsoll_schemas::ids::{Labels, Operation, RunName};
@@ -17,7 +18,7 @@ use super::RunHandler;
 use super::requests::ComparedRuns;
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
-use crate::io::http::history::{latencies, page};
+use crate::io::http::history::{latencies, metric_page, page};
 use crate::io::http::refusal::{Refusal, computed, near};
 use crate::limits::runs::RUN_OPERATIONS_MAX;
 
@@ -64,15 +65,16 @@ impl RunHandler {
         if let Some(why) = row.as_ref().and_then(|row| row.not_kept(is_asked)) {
             return Err(Refusal::not_found(format!("{key}: {why}")));
         }
-        let by_label = HistorySide::Run(run.to_string());
+        let mut of = HistorySide::Run(run.to_string());
 
-        let mut reader = match SideReader::new(by_label, known, now_seconds) {
+        let mut reader = match SideReader::new(of.clone(), known, now_seconds) {
             Ok(reader) => reader,
             Err(error) => {
                 let Some(row) = row else { return Err(unknown(key, &run, &error)) };
                 let end = row.ended_seconds.unwrap_or(now_seconds);
                 let range = SecondsRange { from: row.begun_seconds, to: end };
-                let reader = SideReader::new(HistorySide::Range(range), known, now_seconds);
+                of = HistorySide::Range(range);
+                let reader = SideReader::new(of.clone(), known, now_seconds);
                 reader.map_err(|error| refused(key, &run, &error))?
             }
         };
@@ -97,7 +99,17 @@ impl RunHandler {
             reader.on_answer(&points);
         }
 
-        reader.finish().map_err(|error| refused(key, &run, &error))
+        let mut side = reader.finish().map_err(|error| refused(key, &run, &error))?;
+        let metrics = self.history.metrics().await?;
+        for request in rate_requests(&of, &side, &metrics) {
+            let Ok(name) = Operation::new(&request.metric) else { continue };
+            if !is_asked(&name) {
+                continue;
+            }
+            let page = self.history.answer(rate_query(&name, &request), now, metric_page).await?;
+            side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));
+        }
+        Ok(side)
     }
 
     /// What nodes answer, if it is all that the fleet's history has.
@@ -120,6 +132,24 @@ impl RunHandler {
     }
 }
 
+/// A question about a counter as the history takes it.
+fn rate_query(metric: &Operation, request: &RateRequest) -> HistoryQuery {
+    let RateRequest { run, from, to, step, .. } = request;
+    let pool = |operation: Operation| match run {
+        None => Pool::Fleet(operation),
+        Some(run) => {
+            let group = Group { operation, values: vec![run.clone().into_boxed_str()] };
+            Pool::Group(RUN_LABEL.to_owned(), group)
+        }
+    };
+    let range = Wall(0).plus(span(*from))..Wall(0).plus(span(*to));
+    HistoryQuery::of_metric(metric, &[], pool, range, Some(span(*step)))
+}
+
+fn span(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
 /// A question as the history takes it.
 fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
     let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
@@ -134,9 +164,9 @@ fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
         }
     };
 
-    let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
     Ok(HistoryQuery {
         pool,
+        metrics: Vec::new(),
         range: Wall(0).plus(span(*from))..Wall(0).plus(span(*to)),
         step: Some(span(*step)),
         quantiles: Vec::new(),

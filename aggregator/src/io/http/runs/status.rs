@@ -100,6 +100,7 @@ impl RunHandler {
     ) -> Result<Option<RunOperation>, Refusal> {
         let query = HistoryQuery {
             pool,
+            metrics: Vec::new(),
             range,
             step: None,
             quantiles: QUANTILES.to_vec(),

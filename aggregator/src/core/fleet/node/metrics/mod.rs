@@ -340,6 +340,14 @@ impl NodeMetrics {
         let grown = move |grown: &Increase| grown.within(at, COUNTED_WITHIN);
         self.jobs.iter().map(move |(series, of)| (series, grown(of)))
     }
+
+    /// What a watched counter of a job grew by a second over the last minute or so, if it did
+    /// throughout.
+    pub fn rates(&self, at: Wall) -> impl Iterator<Item = (&Series, f64)> {
+        let rate =
+            move |(series, grown): (_, &Increase)| Some((series, grown.rate(at, COUNTED_WITHIN)?));
+        self.jobs.iter().filter_map(rate)
+    }
 }
 
 #[cfg(test)]

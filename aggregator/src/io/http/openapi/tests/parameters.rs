@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::{Schemas, reference};
 use crate::limits::{
-    HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX, ROLLUP_LABELS_MAX,
+    HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX, METRIC_DIVISORS_MAX,
+    ROLLUP_LABELS_MAX,
 };
 
 /// A parameter of the query. The schema of one that may be repeated is an array.
@@ -70,7 +71,26 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
         ("after", query("after", after, node)),
         (
             "operation",
-            required(query("operation", "The operation", operation), json!("epoch_hook")),
+            required(query("operation", "The operation", operation.clone()), json!("epoch_hook")),
+        ),
+        (
+            "operation_or_metric",
+            with_example(
+                query("operation", "The operation; left out with `metric`", operation.clone()),
+                json!("epoch_hook"),
+            ),
+        ),
+        (
+            "metric",
+            query("metric", "A counter or gauge instead of an operation", operation.clone()),
+        ),
+        (
+            "per",
+            query(
+                "per",
+                "With `metric`: counters by whose sum it is divided, one parameter for each",
+                many(1..=METRIC_DIVISORS_MAX, operation),
+            ),
         ),
         ("run", of_path("name", "The run's name", schemas.of::<RunName>(), json!("v42"))),
         ("profile", of_path("id", "The capture's id", id.clone(), json!("0".repeat(32)))),

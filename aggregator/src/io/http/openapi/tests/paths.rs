@@ -9,12 +9,12 @@ use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
 use plimsoll_schemas::summary::{
     BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
-    HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage,
-    Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage,
-    StatisticsPage, Summary,
+    HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, MetricHistoryPage, MetricsPage, NodePage,
+    NodesPage, OperationsPage, Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage,
+    RunRow, RunState, RunsPage, StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::parameters::{many, named, of_path, query, required, whole_number, with_example};
 use super::route::Refused::{
@@ -235,6 +235,10 @@ fn samples(schemas: &mut Schemas) -> Vec<Route> {
     ]
 }
 
+fn any_of(schemas: &[Value]) -> Value {
+    json!({ "anyOf": schemas })
+}
+
 fn history(schemas: &mut Schemas) -> Vec<Route> {
     let points = format!(
         "Points with exact counts, completeness and the resolution used. With \
@@ -245,6 +249,8 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
     );
     let range = ["from", "to", "last", "step"].map(named);
     let group = ["operation", "rollup", "value"].map(named);
+    let either = ["operation_or_metric", "metric", "per", "rollup", "value"].map(named);
+    let (page, of_metric) = (schemas.of::<HistoryPage>(), schemas.of::<MetricHistoryPage>());
     let figures = ["quantiles", "over", "distribution"].map(named);
     let of_nodes = ["asked_node", "label"].map(named);
     let hardware = ["asked_node_required", "any_sensor"].map(named);
@@ -252,14 +258,15 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
     // Pages have it as a text.
     let _resolution = schemas.of::<Resolution>();
     vec![
-        get("/api/v1/query", "query", "One operation at any past time")
+        get("/api/v1/query", "query", "One operation, counter or gauge at any past time")
             .about(&format!(
-                "{RANGE} A group needs `rollup`, and a `value` for each of its labels. With \
+                "{RANGE} Either `operation` or `metric` is required; `metric` goes with `per`, \
+                 `rollup`, `value` and the range alone. A group needs `rollup`, and a `value` for each of its labels. With \
                  `node`, nodes are asked for their own histories, which have every second; \
                  `rollup` is left out then, and `label` selects series."
             ))
-            .takes([&group[..], &of_nodes, &range, &figures].concat())
-            .gives(&points, &schemas.of::<HistoryPage>())
+            .takes([&either[..], &of_nodes, &range, &figures].concat())
+            .gives(&points, &any_of(&[page, of_metric]))
             .or_as(MESSAGEPACK)
             .or(&[NotFound, Failed]),
         get("/api/v1/heatmap", "getHeatmap", "One operation by time and by latency")
@@ -274,6 +281,10 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
         )
         .gives("What the history holds", &schemas.of::<OperationsPage>())
         .or(&[BadRequest, NotFound, Failed]),
+        get("/api/v1/metrics", "listMetrics", "Counters and gauges of jobs, now and kept")
+            .about("It has no parameters.")
+            .gives("What jobs send, and what the history has", &schemas.of::<MetricsPage>())
+            .or(&[BadRequest, Failed]),
         get(
             "/api/v1/hardware/history",
             "hardware_history",

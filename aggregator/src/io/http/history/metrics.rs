@@ -1,0 +1,147 @@
+//! Jobs' metrics over HTTP: `/api/v1/query?metric=` from the history, and the list of
+//! `/api/v1/metrics`, which needs none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Json;
+use axum::extract::{Query as Parameters, State};
+use axum::http::StatusCode;
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::{
+    HistoryGroup, MetricHistoryPage, MetricKind, MetricRow, MetricsPage,
+};
+use plimsoll_schemas::time::seconds;
+
+use super::{Answered, HistoryHandler, in_words, kept_from, known_values, parameters, tiers};
+use crate::core::fleet::Pool;
+use crate::core::history::{HistoryKey, MetricKey};
+use crate::io::http::parameters::Pairs;
+use crate::io::http::query::Query;
+use crate::io::http::refusal::{Answer, Refusal, computed, near};
+
+pub(super) async fn show(
+    handler: &HistoryHandler,
+    pairs: &[(String, String)],
+) -> Answer<MetricHistoryPage> {
+    let now = handler.clock.now().wall;
+    let query = parameters::parse_metric(pairs, now)?;
+    handler.answer(query, now, page).await.map(Json)
+}
+
+pub(super) async fn show_list(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<MetricsPage> {
+    if let Some((key, _)) = pairs.first() {
+        let why = format!("unknown parameter {key:?}; this page has no parameters");
+        return Err(Refusal::bad(why));
+    }
+    handler.metrics().await.map(Json)
+}
+
+impl HistoryHandler {
+    /// What jobs send now, and what the history has, if one is kept.
+    pub(in crate::io::http) async fn metrics(&self) -> Result<MetricsPage, Refusal> {
+        let history = match self.keys().await {
+            Ok((_, reading, keys)) => Some((reading, keys)),
+            Err(Refusal(StatusCode::NOT_FOUND, _)) => None,
+            Err(refusal) => return Err(refusal),
+        };
+        let source = self.queries.send(Query::ReadView).await?;
+
+        let listed = computed(move || {
+            let now = source.view.metrics_now();
+            let (reading, keys) = history.map_or((None, Vec::new()), |(of, keys)| (Some(of), keys));
+            let kept: BTreeSet<(&Operation, MetricKind)> =
+                keys.iter().filter_map(of_fleet).collect();
+            let names: BTreeSet<(&Operation, MetricKind)> =
+                now.keys().map(|(name, kind)| (name, *kind)).chain(kept.iter().copied()).collect();
+
+            let row = |(name, kind): (&Operation, MetricKind)| MetricRow {
+                metric: name.to_string(),
+                kind,
+                is_kept: kept.contains(&(name, kind)),
+                now: now.get(&(name.clone(), kind)).copied(),
+            };
+
+            MetricsPage {
+                mesh: source.view.mesh.to_string(),
+                at_seconds: seconds(source.view.at.0),
+                kept_from_seconds: reading.as_ref().map(kept_from),
+                tiers: reading.as_ref().map(tiers).unwrap_or_default(),
+                metrics: names.into_iter().map(row).collect(),
+                groups: keys.iter().filter_map(of_group).collect(),
+            }
+        });
+        listed.await
+    }
+}
+
+fn of_fleet(key: &HistoryKey) -> Option<(&Operation, MetricKind)> {
+    match key {
+        HistoryKey::Metric(MetricKey { kind, pool: Pool::Fleet(name) }) => Some((name, *kind)),
+        _ => None,
+    }
+}
+
+fn of_group(key: &HistoryKey) -> Option<HistoryGroup> {
+    let HistoryKey::Metric(MetricKey { pool: Pool::Group(rollup, group), .. }) = key else {
+        return None;
+    };
+    Some(HistoryGroup {
+        rollup: rollup.clone(),
+        operation: group.operation.to_string(),
+        values: group.values.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// The metric point by point.
+pub(in crate::io::http) fn page(answered: &Answered) -> MetricHistoryPage {
+    let Answered { query, answer, .. } = answered;
+    let (by_kind, per) = query.metrics.split_at(2);
+    // A name that is both is the counter, whose values add up.
+    let metric = by_kind.iter().find(|key| answer.has(key)).unwrap_or(&by_kind[0]);
+    let layout = &answer.layout;
+    let points = answer.metric_points(metric, per);
+    let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
+
+    MetricHistoryPage {
+        mesh: answered.mesh.to_string(),
+        metric: metric.pool.operation_name(),
+        kind: metric.kind,
+        operation: has_operation.then(|| answered.operation()),
+        per: per.iter().map(|of| of.pool.operation_name()).collect(),
+        rollup: answered.rollup(),
+        values: answered.values(),
+        from_seconds: seconds(layout.range.start.0),
+        to_seconds: seconds(layout.range.end.0),
+        resolution: layout.slots().to_owned(),
+        step_seconds: layout.step.as_secs_f64(),
+        kept_from_seconds: kept_from(&answered.reading),
+        points,
+    }
+}
+
+/// Names what is unknown, and what is similar or known.
+pub(super) fn unknown(metric: &MetricKey, known: &[HistoryKey]) -> Refusal {
+    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+    for key in known {
+        if let HistoryKey::Metric(MetricKey { pool, .. }) = key {
+            pools.insert(in_words(pool), pool.clone());
+        }
+    }
+
+    let wanted = in_words(&metric.pool);
+    let similar = near(&wanted, pools.keys().cloned());
+    let pools: Vec<Pool> = pools.into_values().collect();
+    let hint = if similar.is_empty() { known_values(&metric.pool, &pools) } else { similar };
+    Refusal::not_found(format!("no values of {wanted}{hint}. /api/v1/metrics lists all names"))
+}
+
+/// Where no operation has a name that a metric has, what to ask instead.
+pub(super) fn instead(pool: &Pool, known: &[HistoryKey]) -> Option<Refusal> {
+    let is_it = |key: &HistoryKey| matches!(key, HistoryKey::Metric(of) if of.pool == *pool);
+    let name = pool.operation_name();
+    let why = format!("{name:?} is a metric: use metric={name}, or plimsoll metrics {name}");
+    known.iter().any(is_it).then(|| Refusal::not_found(why))
+}
