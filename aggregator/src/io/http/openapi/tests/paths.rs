@@ -7,6 +7,7 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
     BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
     HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage,
@@ -411,6 +412,7 @@ fn alerts(schemas: &mut Schemas) -> Vec<Route> {
             query("state", "Only alerts in this state", states),
             query("rule", "Only alerts of this rule", schemas.of::<RuleName>()),
             named("node"),
+            query("severity", "Only alerts of this severity", schemas.of::<Severity>()),
         ])
         .gives("Firing alerts first, then pending and resolved ones", &schemas.of::<AlertsPage>()),
         get(
