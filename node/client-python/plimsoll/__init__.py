@@ -16,6 +16,8 @@ but `flush` makes a caller wait for one.
 import os
 from typing import Mapping, Optional
 
+from .aggregator import AggregatorError
+from .alerts import Alert, AlertWatch, get_alerts, on_alert
 from .client import CLIENT, Stats
 from .decorator import timed
 from .diagnostics import PlimsollWarning
@@ -31,6 +33,9 @@ from .timing import Timer, timer
 
 __version__ = "0.1.0"
 __all__ = [
+    "AggregatorError",
+    "Alert",
+    "AlertWatch",
     "Experiment",
     "FlushResult",
     "MetricsSnapshot",
@@ -48,9 +53,11 @@ __all__ = [
     "experiment",
     "flush",
     "gauge",
+    "get_alerts",
     "get_profiler",
     "get_summary_stats",
     "metrics_snapshot",
+    "on_alert",
     "read_shard",
     "record",
     "record_ns",

@@ -14,7 +14,7 @@ from .series import Counter, DropCounter, Gauge, Latency, NoGauge, Series
 
 DROPPED = "plimsoll_client_dropped"
 OVERFLOW = "other"
-REASONS = ("value", "cells", "series", "corrected", "events", "size", "idle", "phases")
+REASONS = ("value", "cells", "series", "corrected", "events", "size", "idle", "phases", "callbacks")
 
 # A kind, a name, and pairs of label and value.
 _Key = Tuple[Any, ...]
