@@ -69,8 +69,8 @@ RANK_SHOWN_CHARS_MAX = 40
 # Phases of one step, `other` included, and those that may be open at once: each is a series.
 PHASES_MAX = 32
 PHASES_OPEN_MAX = 32
-# Characters of a phase's name, so that the step's own name keeps as many.
-PHASE_CHARS_MAX = 63
+# Characters of a phase's name, so that the step's own name keeps as many; also of a timing's gauge.
+PART_CHARS_MAX = 63
 
 # Of a sampler of stacks: seconds, and ticks a second.
 SAMPLING_S_MAX = 300.0
