@@ -213,7 +213,7 @@ def on_alert(
     """
     if not callable(callback):
         raise TypeError("on_alert wants a function: on_alert(lambda alert: print(alert.summary))")
-    _check(severity)
+    check_severity(severity)
     if not CLIENT.settings.enabled:
         DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         watch = AlertWatch(Aggregator("", "", None, "", {}, None), callback, severity)
@@ -247,19 +247,20 @@ def get_alerts(
     Needs no switch. Finds the aggregator as `on_alert` does, and raises as it does; AggregatorError
     when it refuses, or does not answer within `timeout_s`.
     """
-    _check(severity)
+    check_severity(severity)
     return list(_page(find(url, token_file), severity, timeout_s).alerts)
+
+
+def check_severity(severity: Optional[str]) -> None:
+    """Raises ValueError for what is none."""
+    if severity is not None and severity not in SEVERITIES:
+        raise ValueError(f"severity={severity!r} is none of {', '.join(SEVERITIES)}")
 
 
 _watches: List[AlertWatch] = []
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_watches.clear)
-
-
-def _check(severity: Optional[str]) -> None:
-    if severity is not None and severity not in SEVERITIES:
-        raise ValueError(f"severity={severity!r} is none of {', '.join(SEVERITIES)}")
 
 
 def _differ(before: Alert, alert: Alert) -> bool:

@@ -152,6 +152,8 @@ CALLS_POLL_S = 0.02
 WATCHES_MAX = 8
 # Calls of functions of the job that wait for those before them.
 CALLS_MAX = 1_024
+# Thresholds of a process: they are for a few values of a program.
+THRESHOLDS_MAX = 256
 
 # Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
 # of all cycles together, and snapshots of memory.

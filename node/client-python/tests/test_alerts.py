@@ -16,7 +16,7 @@ from plimsoll import aggregator, alerts, limits
 from plimsoll.callbacks import CALLBACKS
 
 from .aggregating import Aggregating, row
-from .listening import DEADLINE_S, enter, run
+from .listening import DEADLINE_S, enter, run, until
 from .recording import Recording
 
 FAST = {
@@ -26,14 +26,6 @@ FAST = {
     "STREAM_RETRY_MAX_S": 0.05,
     "STREAM_SILENCE_S": 0.3,
 }
-
-
-def until(what, is_so):
-    """Waits until something is so."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} in time"
-        time.sleep(0.01)
 
 
 def seen(called):
