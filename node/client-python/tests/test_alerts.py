@@ -116,6 +116,7 @@ class Following(Recording):
             ("stream_bytes", b"x" * 100_000, "half a line"),
             ("stream_status", 503, "503: no: give the token"),
             ("list_bytes", b"<html>", "no list of alerts"),
+            ("list_bytes", b"", "no list of alerts"),
             ("list_bytes", b'{"mesh":"m","at_seconds":1.0,"ready":true,"alerts":[{"ru', "no alert"),
             ("list_bytes", b'{"at_seconds":1.0,"ready":true,"alerts":[{"rule":1}]}', "no alert"),
             ("list_bytes", b'{"at_seconds":1.0,"ready":true,"alerts":[' + b"[" * 9_999, "no alert"),
