@@ -330,7 +330,7 @@ fn runs(schemas: &mut Schemas) -> Vec<Route> {
 }
 
 fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
-    let run = schemas.of::<RunRow>();
+    let (run, page) = (schemas.of::<RunRow>(), schemas.of::<RunPage>());
     let stop = json!({
         "stop": { "operationId": "stopRun", "parameters": { "name": "$response.body#/name" } },
     });
@@ -344,10 +344,14 @@ fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
         .creates("The run", &run, stop)
         .or(&[RunConflict]),
         post("/api/v1/runs/{name}/stop", "stopRun", "End a run")
+            .about(
+                "One that has ended stays as it is. Samples that are still on their way are not \
+                 counted yet.",
+            )
             .takes([named("run")])
             .takes_body(false, &schemas.of_body::<StopBody>())
-            .gives("The run", &run)
-            .or(&[NotFound, RunConflict]),
+            .gives("The run with the latencies of its own window, as `run` gives it", &page)
+            .or(&[NotFound, Failed]),
     ]
 }
 
