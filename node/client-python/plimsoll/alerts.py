@@ -206,7 +206,7 @@ def on_alert(
 
     Those that fire at this moment come first. A change comes at most once; of changes of an alert
     that follow each other while calls wait, the last one. `severity` selects one. The aggregator is
-    at `url`, or PLIMSOLL_URL; its token is in `token_file`, or is PLIMSOLL_TOKEN. One that cannot be
+    at `url`, or PLIMSOLL_URL; its token is in `token_file`, or is PLIMSOLL_TOKEN. One that is not
     reached is tried again, at most 37 s later, with a warning after 10 s. A forked child has no
     watch.
 
@@ -302,8 +302,8 @@ def _page(aggregator: Aggregator, severity: Optional[str], timeout_s: float) -> 
 
 
 def _rows(text: str, at: int, where: str) -> Iterator[Alert]:
-    """The alerts from there on, one by one: a thread that decodes JSON keeps all others waiting until
-    it is done, and 10 000 alerts with context are 20 MB."""
+    """The alerts from there on, one by one: a thread that decodes JSON keeps all others waiting
+    until it is done, and 10 000 alerts with context are 20 MB."""
     decoder = json.JSONDecoder()
     try:
         while True:

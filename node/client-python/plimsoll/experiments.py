@@ -115,8 +115,8 @@ class Experiment:
     ) -> None:
         """Records a latency that was measured elsewhere, in seconds.
 
-        One that `failed` also counts in `<operation>.errors`. Of the keywords a number, `batch=32`, is
-        the gauge `<operation>.batch`; all others are labels, text and bool above all.
+        One that `failed` also counts in `<operation>.errors`. Of the keywords a number, `batch=32`,
+        is the gauge `<operation>.batch`; all others are labels, text and bool above all.
         """
         seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:

@@ -29,7 +29,7 @@ def set_threshold(
     comparison: str = "greater",
     severity: Optional[str] = None,
 ) -> None:
-    """Has `callback(crossing)` called, in another thread, when what this process records crosses it.
+    """Has `callback(crossing)` called, in another thread, when what is recorded here crosses it.
 
     Of a gauge the last value is judged, of a counter its total in this process, of a latency, in
     seconds, all samples since the last flush: one that is `greater` than `value`, `less` or `equal`

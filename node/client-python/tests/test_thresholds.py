@@ -54,7 +54,8 @@ class Thresholds(Recording):
         plimsoll.gauge("th gauge", 11, node="b")
         self.received()
         until("the other one", lambda: self.called)
-        expected = plimsoll.Crossing("th_gauge", {"node": "b"}, "firing", 11, 10, "greater", "warning")
+        labels = {"node": "b"}
+        expected = plimsoll.Crossing("th_gauge", labels, "firing", 11, 10, "greater", "warning")
         self.assertEqual(self.called, [expected])
 
     def test_counters_are_judged_by_their_total_and_latencies_by_each_sample(self):
@@ -167,7 +168,8 @@ class Thresholds(Recording):
     def test_any_levels_are_judged_as_by_a_model(self):
         chance = random.Random(40)
         called = []
-        with mock.patch.object(CALLBACKS, "post", lambda _, crossing: called.append(crossing) or True):
+        post = mock.Mock(side_effect=lambda _, crossing: called.append(crossing) or True)
+        with mock.patch.object(CALLBACKS, "post", post):
             for comparison, is_over in [
                 ("greater", lambda value: value > 2),
                 ("less", lambda value: value < 2),
