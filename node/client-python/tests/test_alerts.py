@@ -298,9 +298,9 @@ class Reading(unittest.TestCase):
             ({"severity": "urgent"}, "none of info, warning, critical"),
         ]:
             for call in (plimsoll.get_alerts, on_alert):
-                with self.subTest(arguments=arguments, call=call):
-                    with self.assertRaisesRegex(ValueError, words):
-                        call(**arguments)
+                expected = self.assertRaisesRegex(ValueError, words)
+                with self.subTest(arguments=arguments, call=call), expected:
+                    call(**arguments)
         with self.assertRaisesRegex(TypeError, "wants a function"):
             plimsoll.on_alert("print")
 
@@ -347,9 +347,9 @@ class Reading(unittest.TestCase):
         with self.assertRaisesRegex(plimsoll.AggregatorError, "alerts: 403: no: give the token"):
             plimsoll.get_alerts(url=self.aggregating.url)
         self.aggregating.list_status = 200
-        with mock.patch.object(limits, "ALERTS_BYTES_MAX", 10):
-            with self.assertRaisesRegex(plimsoll.AggregatorError, "more than 10 bytes"):
-                plimsoll.get_alerts(url=self.aggregating.url)
+        enter(self, mock.patch.object(limits, "ALERTS_BYTES_MAX", 10))
+        with self.assertRaisesRegex(plimsoll.AggregatorError, "more than 10 bytes"):
+            plimsoll.get_alerts(url=self.aggregating.url)
 
     def test_a_list_that_trickles_is_given_up_in_time(self):
         def trickle(server):
