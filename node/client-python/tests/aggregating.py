@@ -45,7 +45,7 @@ class Aggregating:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self):
-        self._is_over = threading.Event()
+        self.is_over = threading.Event()
         self._server = _Server(("127.0.0.1", self._port), _Handler)
         self._server.aggregating = self
         self._port = self._server.server_port
@@ -54,11 +54,15 @@ class Aggregating:
         return self
 
     def __exit__(self, *_):
-        self._is_over.set()
+        self.is_over.set()
         self._server.shutdown()
         self._thread.join()
         # Waits for the threads of its connections.
         self._server.server_close()
+
+    def wait(self, wait_s):
+        """True once the server is left."""
+        return self.is_over.wait(wait_s)
 
     def page(self):
         if self.list_bytes is not None:
@@ -71,7 +75,7 @@ class Aggregating:
         if self.stream_bytes is not None:
             yield self.stream_bytes
             return
-        while not self._is_over.wait(EVENT_EVERY_S):
+        while not self.wait(EVENT_EVERY_S):
             changed = sum(alert["since_seconds"] for alert in self.rows)
             firing = sum(alert["state"] == "firing" for alert in self.rows)
             pulse = {"ready": self.ready, "firing": firing, "changed_at_seconds": changed}

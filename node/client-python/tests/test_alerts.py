@@ -141,6 +141,13 @@ class Following(Recording):
     def is_last(self, since):
         return bool(self.called) and self.called[-1].since == float(since)
 
+    def test_the_list_is_read_when_an_event_states_a_change_and_not_otherwise(self):
+        watch = self.watch()
+        pulses = mock.Mock(side_effect=self.aggregating.is_over.wait)
+        with mock.patch.object(self.aggregating, "wait", pulses):
+            until("fifty events", lambda: pulses.call_count > 50)
+        self.assertEqual(watch.reads, 1)
+
     def test_without_a_stream_changes_are_read_at_each_attempt(self):
         self.aggregating.stream_status = 429
         watch = self.watch()

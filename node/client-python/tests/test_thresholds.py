@@ -116,6 +116,8 @@ class Thresholds(Recording):
         plimsoll.set_threshold("th.twice", 5, comparison="less", callback=self.called.append)
         plimsoll.gauge("th.twice", 21)
         self.judged(("firing", "warning", 21))
+        series = plimsoll.CLIENT.registry.gauge("th.twice", {})
+        self.assertEqual(len(series.over), 1)
         plimsoll.gauge("th.twice", 12)
         self.judged(("resolved", "warning", 12))
 
