@@ -402,8 +402,11 @@ import os, sys, threading, time, plimsoll
 from plimsoll import alerts
 called = []
 def wait(count):
-    while len(called) < count:
+    for _ in range(2_000):
         time.sleep(0.01)
+        if len(called) >= count:
+            return
+    os._exit(1)
 watch = plimsoll.on_alert(called.append)
 wait(1)
 child = os.fork()

@@ -201,9 +201,11 @@ class Processes(unittest.TestCase):
 import os, sys, time, plimsoll
 called = []
 def wait():
-    while not called:
+    for _ in range(2_000):
         plimsoll.flush(0)
         time.sleep(0.01)
+        if called:
+            break
 plimsoll.set_threshold("op", 1, callback=called.append)
 plimsoll.gauge("op", 2)
 plimsoll.configure(enable=True)
