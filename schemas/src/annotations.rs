@@ -19,6 +19,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
+
     /// The severity as a label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

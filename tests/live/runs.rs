@@ -67,7 +67,13 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     send(&stack, "other", 1..11);
     await_samples(&stack, "v42", 300).await;
     let stop = Some(json!({"exit_code": 0}));
-    api(&stack).request("POST", "/api/v1/runs/v42/stop", stop.as_ref()).await.unwrap();
+    for _ in 0..2 {
+        let ended = api(&stack).request("POST", "/api/v1/runs/v42/stop", stop.as_ref()).await;
+        let ended: RunPage = from_str(&ended.unwrap()).unwrap();
+        assert_eq!((ended.run.state, ended.run.exit_code), (RunState::Ended, Some(0)));
+        let counts: Vec<_> = ended.operations.iter().map(|of| (&*of.operation, of.count)).collect();
+        assert_eq!((ended.by_label, counts), (true, vec![("fetch", 300)]));
+    }
     await_checkpoint(stack.api()).await.unwrap();
     stack.kill_aggregator();
     stack.restart_aggregator().await.unwrap();

@@ -25,7 +25,15 @@ impl Alertmanager {
     /// # Errors
     /// When none is installed, or it does not become ready.
     pub async fn start(dir: &Path, webhook: &WebhookReceiver) -> Result<Self> {
-        std::fs::write(dir.join("alertmanager.yml"), configuration(&webhook.url()))?;
+        Self::start_with(dir, &configuration(&webhook.url())).await
+    }
+
+    /// Starts one below `dir` with this configuration.
+    ///
+    /// # Errors
+    /// As of [`Self::start`], and when it is invalid.
+    pub async fn start_with(dir: &Path, configuration: &str) -> Result<Self> {
+        std::fs::write(dir.join("alertmanager.yml"), configuration)?;
         let api = Api::at(&format!("127.0.0.1:{}", free_port()?))?;
         let mut command = Command::new("prometheus-alertmanager");
         command

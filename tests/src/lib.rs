@@ -7,6 +7,7 @@ pub mod alertmanager;
 pub mod capability;
 pub mod drill;
 pub mod jobs;
+pub mod mail;
 pub mod metrics_page;
 pub mod oracle;
 pub mod process;

@@ -25,6 +25,7 @@ const FLEET_SUMMARY: &str = "/metrics/summary?nodes=0";
 #[command(after_help = "Examples:
   plimsoll alerts
   plimsoll alerts --state firing --node n7 --json | jq '.alerts[].evidence'
+  plimsoll alerts --severity critical
   plimsoll alerts --history                    what fired and resolved, newest first
   plimsoll alerts --history --rule epoch_hook --state firing
 
@@ -44,6 +45,9 @@ pub struct AlertsArgs {
     /// Only alerts about this node
     #[arg(long)]
     node: Option<String>,
+    /// Only alerts of this severity: info, warning or critical
+    #[arg(long, value_parser = ["info", "warning", "critical"])]
+    severity: Option<String>,
     #[command(flatten)]
     at: Targets,
 }
@@ -140,7 +144,12 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
     if args.history {
         return history(args).await;
     }
-    let filters = [("state", &args.state), ("rule", &args.rule), ("node", &args.node)];
+    let filters = [
+        ("state", &args.state),
+        ("rule", &args.rule),
+        ("node", &args.node),
+        ("severity", &args.severity),
+    ];
     let path = with_parameters("/api/v1/alerts", &filters);
     args.at.show(&path, |page: &AlertsPage| page.alerts.iter().map(line).collect()).await
 }
@@ -162,6 +171,7 @@ fn is_wanted(args: &AlertsArgs, change: &Notification) -> bool {
     is(&args.state, change.state.as_str())
         && is(&args.rule, change.key.rule.as_str())
         && is(&args.node, change.key.scope.node())
+        && is(&args.severity, change.severity.as_str())
 }
 
 /// Starts, ends or lists silences.
@@ -366,6 +376,8 @@ mod tests {
             (&["--state", "firing"], false),
             (&["--rule", "other"], false),
             (&["--node", "n8"], false),
+            (&["--severity", "critical"], true),
+            (&["--severity", "warning"], false),
         ] {
             assert_eq!(is_wanted(&args(words), &resolved), wanted, "{words:?}");
         }

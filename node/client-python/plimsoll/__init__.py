@@ -16,7 +16,10 @@ but `flush` makes a caller wait for one.
 import os
 from typing import Mapping, Optional
 
+from .aggregator import AggregatorError
+from .alerts import Alert, AlertWatch, get_alerts, on_alert
 from .client import CLIENT, Stats
+from .crossing import Crossing
 from .decorator import timed
 from .diagnostics import PlimsollWarning
 from .experiments import Experiment, experiment
@@ -27,10 +30,15 @@ from .recording import count, gauge, record, record_ns, tokens
 from .shards import ShardRead, ShardSummary, end_read, read_shard, shard_summary, start_read
 from .snapshot import MetricsSnapshot, get_summary_stats, metrics_snapshot
 from .steps import Phase, Step, step
+from .thresholds import set_threshold
 from .timing import Timer, timer
 
 __version__ = "0.1.0"
 __all__ = [
+    "AggregatorError",
+    "Alert",
+    "AlertWatch",
+    "Crossing",
     "Experiment",
     "FlushResult",
     "MetricsSnapshot",
@@ -48,12 +56,15 @@ __all__ = [
     "experiment",
     "flush",
     "gauge",
+    "get_alerts",
     "get_profiler",
     "get_summary_stats",
     "metrics_snapshot",
+    "on_alert",
     "read_shard",
     "record",
     "record_ns",
+    "set_threshold",
     "shard_summary",
     "start_read",
     "stats",

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Dict, Optional
 
 from . import captures, limits
+from .callbacks import CALLBACKS
 from .diagnostics import DIAGNOSTICS, MASTER_FIX
 from .ending import Ending, ending, worker_frame
 from .flush_result import FlushResult
@@ -53,6 +54,8 @@ class Stats:
     """Values whose series had no place and went into `other`."""
     dropped: Dict[str, int]
     """What could not be kept, by reason; sent as `plimsoll_client_dropped` too."""
+    raised: int
+    """Calls of functions of the job, of `on_alert` and thresholds, that ended with an exception."""
     fault: str
     """What keeps datagrams from the node right now, in words; empty when nothing does."""
 
@@ -135,6 +138,7 @@ class Client:
             series=len(self.registry),
             overflowed=self.registry.overflowed,
             dropped=self.registry.dropped(),
+            raised=CALLBACKS.raised,
             fault=self._fault or link.fault,
         )
 

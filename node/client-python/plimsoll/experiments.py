@@ -8,19 +8,22 @@ all; what had no room is counted in the export. Belongs to one process; threads 
 
 import contextlib
 import json
+import numbers
 import os
+import sys
 import threading
 import time
 import weakref
 from collections import deque
 from time import perf_counter_ns as clock
-from typing import Any, Deque, Dict, Iterator, Optional
+from typing import Any, Deque, Dict, Iterator, Optional, Tuple, cast
 
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
+from .names import bare_key, part_name
 from .statistics import Cycle, OperationStats
-from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
+from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens, set_gauge
 
 
 class Experiment:
@@ -94,7 +97,10 @@ class Experiment:
     # What is timed.
 
     def time(self, operation: str, /, **labels: object) -> Timer:
-        """`with e.time("llm_inference", class_="llm") as t:` times a block of this run."""
+        """`with e.time("llm_inference", class_="llm") as t:` times a block of this run.
+
+        Numbers are gauges, as of `record_timing`, those of `t.label` included.
+        """
         return ExperimentTimer(self, operation, labels)
 
     def record_timing(
@@ -109,7 +115,8 @@ class Experiment:
     ) -> None:
         """Records a latency that was measured elsewhere, in seconds.
 
-        One that `failed` also counts in `<operation>.errors`.
+        One that `failed` also counts in `<operation>.errors`. Of the keywords a number, `batch=32`,
+        is the gauge `<operation>.batch`; all others are labels, text and bool above all.
         """
         seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
@@ -137,10 +144,13 @@ class Experiment:
     def add(
         self, operation: str, labels: Dict[str, object], value_ns: int, tokens: int, failed: bool
     ) -> None:
-        """One latency, here and for the node; labels of the run go along."""
+        """One latency, here and for the node; labels of the run go along. Numbers are gauges."""
         with self._lock:
             self._add(self._cycle, operation, value_ns, tokens, failed)
+        labels, levels = _labels_and_levels(labels)
         labels = {**self.labels, **labels}
+        for key, level in levels.items():
+            set_gauge(part_name(operation, bare_key(key)), level, labels)
         add_latency(CLIENT.registry.latency(operation, labels), value_ns)
         if tokens:
             count_tokens(operation, labels, tokens, value_ns)
@@ -181,7 +191,13 @@ class Experiment:
                 "cycles": [cycle.as_json() for cycle in self._cycles],
                 "memory_snapshots_forgotten": self._memory_taken - len(self._memory),
                 "memory": list(self._memory),
+                "peak_resident_bytes": self._peak(),
             }
+
+    def _peak(self) -> Optional[int]:
+        # The kernel's two figures differ by some hundred KiB, and a peak is not below a snapshot.
+        found = [peak_resident_bytes(), *(entry["resident_bytes"] for entry in self._memory)]
+        return max((peak for peak in found if peak is not None), default=None)
 
     def export_json(self, path: "str | os.PathLike[str]") -> bool:
         """Writes the figures to `path`, whole or not at all; True when a file was written.
@@ -280,3 +296,38 @@ def resident_bytes() -> Optional[int]:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
+
+
+def peak_resident_bytes() -> Optional[int]:
+    """The most resident memory that this process had at any time; None if it is not reported."""
+    try:
+        # Not of getrusage where there is this: a program that a larger process started by fork and
+        # exec has that one's peak there.
+        with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+            peak = next(line for line in status if line.startswith("VmHWM:"))
+        return int(peak.split()[1]) * 1_024
+    except (OSError, ValueError, LookupError, StopIteration):
+        return _peak_of_usage()
+
+
+def _peak_of_usage() -> Optional[int]:
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Bytes on macOS, KiB elsewhere.
+    return peak if sys.platform == "darwin" else peak * 1_024
+
+
+def _labels_and_levels(keywords: Dict[str, object]) -> Tuple[Dict[str, object], Dict[str, float]]:
+    """Keywords of a timing, apart: a number, also one of numpy, is the value of a gauge."""
+    levels = {key: value for key, value in keywords.items() if _is_number(value)}
+    if not levels:
+        return keywords, {}
+    labels = {key: value for key, value in keywords.items() if key not in levels}
+    return labels, {key: cast(float, value) for key, value in levels.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -69,8 +69,8 @@ RANK_SHOWN_CHARS_MAX = 40
 # Phases of one step, `other` included, and those that may be open at once: each is a series.
 PHASES_MAX = 32
 PHASES_OPEN_MAX = 32
-# Characters of a phase's name, so that the step's own name keeps as many.
-PHASE_CHARS_MAX = 63
+# Characters of a phase's name, so that the step's own name keeps as many; also of a timing's gauge.
+PART_CHARS_MAX = 63
 
 # Of a sampler of stacks: seconds, and ticks a second.
 SAMPLING_S_MAX = 300.0
@@ -125,6 +125,35 @@ METRICS_WAIT_S = 2.0
 METRICS_BYTES_MAX = 4 << 20
 ARRIVAL_WAIT_S = 3.0
 ARRIVAL_POLL_S = 0.05
+
+# Of an aggregator: bytes of a token, of a refusal that an error repeats, and of one read.
+SECRET_BYTES_MAX = 4_096
+REFUSAL_BYTES_MAX = 512
+READ_AT_ONCE_BYTES = 65_536
+# Its list of alerts: one with context takes 2 KB, and there are as many as nodes, 16 384, or a few
+# times more. Read within this time; alerts beyond these are not followed.
+ALERTS_BYTES_MAX = 128 << 20
+ALERTS_WAIT_S = 30.0
+ALERTS_MAX = 50_000
+# Its stream sends an event of some 250 bytes each second. After this many seconds of silence it is
+# opened again.
+STREAM_SILENCE_S = 10.0
+STREAM_LINE_BYTES_MAX = 8_192
+# Seconds until another attempt: doubled each time, by chance a quarter more or less.
+STREAM_RETRY_MIN_S = 1.0
+STREAM_RETRY_MAX_S = 30.0
+# The share of the time in which a list is read, when changes never end: a job is not to notice it.
+ALERTS_READ_SHARE = 0.05
+# Seconds between two reads of the list at least, and for which calls may have no place.
+ALERTS_READ_EVERY_S = 1.0
+CALLS_WAIT_S = 5.0
+CALLS_POLL_S = 0.02
+# Watches of one process: each has a thread, and a stream of the 64 that an aggregator has.
+WATCHES_MAX = 8
+# Calls of functions of the job that wait for those before them.
+CALLS_MAX = 1_024
+# Thresholds of a process: they are for a few values of a program.
+THRESHOLDS_MAX = 256
 
 # Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
 # of all cycles together, and snapshots of memory.

@@ -32,21 +32,22 @@ def idle_name(name: str) -> str:
     return f"{name[: limits.NAME_BYTES_MAX - len(IDLE)]}{IDLE}"
 
 
-def phase_name(name: str, phase: str) -> str:
-    """The operation of one phase of the steps `name`, both cut so that they stay apart."""
-    phase = phase[: limits.PHASE_CHARS_MAX]
-    return f"{name[: limits.NAME_BYTES_MAX - 1 - len(phase)]}.{phase}"
+def part_name(name: str, part: str) -> str:
+    """A phase of the steps `name`, or a gauge of its timings: both cut so that they stay apart."""
+    part = part[: limits.PART_CHARS_MAX]
+    return f"{name[: limits.NAME_BYTES_MAX - 1 - len(part)]}.{part}"
+
+
+def bare_key(key: str) -> str:
+    """A keyword without one `_` at its end, so that `class_="llm"` gives the label `class`."""
+    return key[:-1] if key.endswith("_") and len(key) > 1 else key
 
 
 def label_pairs(labels: Mapping[str, object]) -> List[Pair]:
-    """Labels as sorted pairs of text.
-
-    One `_` at the end of a key is removed, so that `class_="llm"` gives the label `class`.
-    """
+    """Labels as sorted pairs of text."""
     pairs = {}
     for key, value in labels.items():
-        bare = key[:-1] if key.endswith("_") and len(key) > 1 else key
-        sanitized = _NOT_IN_KEYS.sub("_", bare)[: limits.LABEL_KEY_BYTES_MAX]
+        sanitized = _NOT_IN_KEYS.sub("_", bare_key(key))[: limits.LABEL_KEY_BYTES_MAX]
         text = _NOT_IN_VALUES.sub("_", as_text(value))
         pairs[sanitized] = cut(text, limits.LABEL_VALUE_BYTES_MAX)
     return sorted(pairs.items())[: limits.LABELS_MAX]

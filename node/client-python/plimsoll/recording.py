@@ -9,7 +9,7 @@ from typing import Optional
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
-from .timing import add_latency, as_float, count_tokens, interval_ns
+from .timing import add_latency, as_float, count_tokens, interval_ns, set_gauge
 
 
 def record(
@@ -62,11 +62,7 @@ def gauge(name: str, /, value: float, **labels: object) -> None:
     if not CLIENT.settings.enabled:
         DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
-    level = as_float(value)
-    if math.isfinite(level):
-        CLIENT.registry.gauge(name, labels).add(level)
-    else:
-        CLIENT.registry.drop("value")
+    set_gauge(name, value, labels)
 
 
 def tokens(operation: str, /, n: int, *, seconds: float, **labels: object) -> None:

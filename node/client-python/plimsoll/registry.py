@@ -9,12 +9,13 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, Type, TypeVar
 
 from . import limits
+from .crossing import Threshold
 from .names import Pair, as_text, label_pairs, operation_name, tag_text, with_defaults
 from .series import Counter, DropCounter, Gauge, Latency, NoGauge, Series
 
 DROPPED = "plimsoll_client_dropped"
 OVERFLOW = "other"
-REASONS = ("value", "cells", "series", "corrected", "events", "size", "idle", "phases")
+REASONS = ("value", "cells", "series", "corrected", "events", "size", "idle", "phases", "callbacks")
 
 # A kind, a name, and pairs of label and value.
 _Key = Tuple[Any, ...]
@@ -32,6 +33,7 @@ class Registry:
         self.events: List[str] = []
         self.is_awake = False
         self.default_labels: Tuple[Pair, ...] = ()
+        self.thresholds: Dict[str, List[Threshold]] = {}
         self._share = 0
         self._by_spelling: Dict[_Key, Series] = {}
         self._by_name: Dict[_Key, Series] = {}
@@ -155,6 +157,28 @@ class Registry:
         if former is not series:
             former.absorb(series)
 
+    # Thresholds.
+
+    def judge(self, made: Threshold) -> None:
+        """From now on what is recorded under its name is judged by it too.
+
+        It replaces one with its comparison and severity. Raises ValueError when there are too many.
+        """
+        with self._lock:
+            kept = [
+                threshold
+                for threshold in self.thresholds.get(made.name, ())
+                if (threshold.comparison, threshold.severity) != (made.comparison, made.severity)
+            ]
+            others = sum(len(of) for name, of in self.thresholds.items() if name != made.name)
+            if others + len(kept) >= limits.THRESHOLDS_MAX:
+                raise ValueError(f"more than {limits.THRESHOLDS_MAX} thresholds: use fewer")
+            self.thresholds[made.name] = [*kept, made]
+            for series in self.all():
+                if series.name == made.name:
+                    series.thresholds = self.thresholds[made.name]
+                    series.over &= frozenset(kept)
+
     # Bounds.
 
     def drop(self, reason: str, count: int = 1) -> None:
@@ -228,9 +252,13 @@ class Registry:
                 series.settle(series.take(limits.FOLD_AT_ONCE))
 
     def fold_halves(self) -> None:
-        """Folds series that are half full, so that callers rarely have to."""
+        """Folds series that are half full, so that callers rarely have to.
+
+        Those with thresholds whole, since values are judged when they are taken.
+        """
         for series in self.all():
-            excess = len(series.pending) - series.pending_max // 2
+            kept = 0 if series.thresholds else series.pending_max // 2
+            excess = len(series.pending) - kept
             for _ in range(0, excess, limits.FOLD_AT_ONCE):
                 with self.still():
                     series.settle(series.take(limits.FOLD_AT_ONCE))

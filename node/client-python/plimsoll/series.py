@@ -10,10 +10,23 @@ import sys
 from bisect import bisect_right
 from itertools import accumulate, repeat
 from operator import truediv
-from typing import Dict, List, NamedTuple, Optional, Protocol, Tuple, Union, cast
+from typing import (
+    Dict,
+    FrozenSet,
+    List,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+)
 
 from . import limits
 from .buckets import Cells, fold, fold_counts, mean_ns, merge
+from .callbacks import CALLBACKS
+from .crossing import Threshold
 
 Number = Union[int, float]
 
@@ -28,6 +41,8 @@ class Owner(Protocol):
     """Buckets that all series use together for values that wait."""
     recorded_cells: int
     """Buckets that all series use together for the statistics of this process."""
+    thresholds: Dict[str, List[Threshold]]
+    """Thresholds by the name of the series that they judge."""
 
     def relieve(self, series: "Series") -> None:
         """Makes room in a series that is full or asleep."""
@@ -49,7 +64,7 @@ class Line(NamedTuple):
 class Series:
     """Base of all kinds of series: a name, labels and pending values."""
 
-    __slots__ = ("registry", "name", "tags", "pending", "pending_max")
+    __slots__ = ("registry", "name", "tags", "pending", "pending_max", "thresholds", "over")
 
     def __init__(self, registry: Owner, name: str, tags: str) -> None:
         self.registry = registry
@@ -58,6 +73,9 @@ class Series:
         self.pending: List[Number] = []
         # Zero while it sleeps: its next value calls `relieve`.
         self.pending_max = 0
+        self.thresholds: Sequence[Threshold] = registry.thresholds.get(name, ())
+        # Those that its values exceed.
+        self.over: FrozenSet[Threshold] = frozenset()
 
     def add(self, value: Number) -> None:
         """Appends a value: nanoseconds of a latency, an amount, or a gauge's value."""
@@ -75,6 +93,19 @@ class Series:
     def clear(self) -> None:
         """Removes everything; the list object stays, since callers hold references to it."""
         self.pending.clear()
+        self.over = frozenset()
+
+    def judge(self, values: Sequence[Number]) -> None:
+        """Compares values with the thresholds, and has their callbacks called for what changed."""
+        for threshold in self.thresholds:
+            crossing = threshold.crossing(threshold in self.over, values, self.tags)
+            if crossing is None:
+                continue
+            if CALLBACKS.post(threshold.callback, crossing):
+                self.over ^= {threshold}
+            else:
+                # The next values are judged as if there had been none.
+                self.registry.drop("callbacks")
 
     def settle(self, values: List[Number]) -> None:
         """Folds values into as little as the kind allows."""
@@ -135,6 +166,7 @@ class Latency(Series):
         self.recorded_refused = 0
 
     def settle(self, values: List[Number]) -> None:
+        self._judge_seconds(values)
         before = len(self.cells)
         spare = limits.CELLS_MAX - self.registry.cells
         # Latencies are whole nanoseconds; the list is typed for all kinds.
@@ -194,6 +226,7 @@ class Latency(Series):
         Many short calls have few different durations: each of these becomes text once, with the
         number of its samples, which is as exact and costs a fraction.
         """
+        self._judge_seconds(values)
         sample = values[: limits.REPEATS_SAMPLE]
         if 2 * len(set(sample)) > len(sample):
             if values:
@@ -203,6 +236,10 @@ class Latency(Series):
         for value_ns, count in counts.items():
             self._spread(value_ns, count)
         return fold_counts(counts, self.recorded, cells_max)
+
+    def _judge_seconds(self, values_ns: Sequence[Number]) -> None:
+        if self.thresholds and values_ns:
+            self.judge([value / 1e9 for value in values_ns])
 
     def samples(self) -> Tuple[Cells, int]:
         """Buckets of all samples of this process, sent or not, and the samples that have none."""
@@ -258,6 +295,8 @@ class Counter(Series):
         amount = sum(values)
         self.total = _finite(self.total + amount)
         self.ever = _finite(self.ever + amount)
+        if values:
+            self.judge([self.ever])
 
     def is_used(self) -> bool:
         return self.has_values() or self.ever != 0
@@ -323,6 +362,7 @@ class Gauge(Series):
     def settle(self, values: List[Number]) -> None:
         if values:
             self.latest = self.last = values[-1]
+            self.judge([values[-1]])
 
     def is_used(self) -> bool:
         return self.has_values() or self.last is not None

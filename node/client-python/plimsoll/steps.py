@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Tuple, Type
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
-from .names import phase_name
+from .names import part_name
 from .timing import count_error
 
 CLASSES = ("input", "compute", "sync", "checkpoint", "other")
@@ -91,7 +91,7 @@ class Step:
             count_error(self.operation, self.labels)
 
         for (name, class_), spent_ns in spent.items():
-            operation, labels = phase_name(self.operation, name), {**self.labels, "class": class_}
+            operation, labels = part_name(self.operation, name), {**self.labels, "class": class_}
             CLIENT.registry.latency(operation, labels).add(max(0, spent_ns))
 
     def _enter(self, phase: Phase) -> None:

@@ -187,6 +187,14 @@ def enter(test, context):
     return value
 
 
+def until(what, is_so):
+    """Waits until something is so."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} in time"
+        time.sleep(0.01)
+
+
 def environment(address, **more):
     """Variables for a process in which everything is on and goes to `address`."""
     switches = ["", "_TIMERS", "_SHARDS", "_EXPERIMENTS"]

@@ -1,13 +1,16 @@
 """Experiments and shard reads: their figures against figures worked out by hand."""
 
 import json
+import math
 import os
 import random
 import threading
 import unittest
+from fractions import Fraction
+from unittest import mock
 
 import plimsoll
-from plimsoll import limits
+from plimsoll import experiments, limits
 from plimsoll.shards import _reads
 
 from .listening import run, unix_socket
@@ -76,6 +79,52 @@ class Experiments(Profilers):
         self.assertAlmostEqual(figures["tokens_per_second"], rate, delta=rate / 1000)
         received = self.received()
         self.assertEqual((received.count("step"), received.counters["step.errors"]), (2, 1))
+
+    def test_numbers_of_a_timing_are_gauges_and_all_else_is_a_label(self):
+        run_7 = plimsoll.experiment("run", rank=3)
+        long = "o" * 200
+        dropped = plimsoll.stats().dropped["value"]
+        levels = {"batch": 32, "loss": Fraction(1, 2), "value": 7, "lambda_": 1e-3}
+        others = {"is_hit": True, "class_": "input", "shard": "7", "none": None}
+        run_7.record_timing("fetch", seconds=0.25, **levels, **others)
+        run_7.record_timing(long, seconds=0.25, **{"k" * 200: 1, "sp ace": 2})
+        with run_7.time("step", batch=8, node="a") as step:
+            step.label(batch=16, tokens_seen=10**30)
+        for wrong in (math.nan, math.inf, 10**400):
+            run_7.record_timing("fetch", seconds=0.25, batch=wrong, class_="x")
+        received = self.received()
+        labels = "{class:input,is_hit:True,none:None,rank:3,shard:7}"
+        self.assertEqual(received.count("fetch" + labels), 1)
+        self.assertEqual(received.count("fetch{class:x,rank:3}"), 3)
+        self.assertEqual(
+            received.gauges,
+            {
+                f"fetch.batch{labels}": 32,
+                f"fetch.loss{labels}": 0.5,
+                f"fetch.value{labels}": 7,
+                f"fetch.lambda{labels}": 0.001,
+                f"{'o' * 64}.{'k' * 63}{{rank:3}}": 1,
+                f"{'o' * 121}.sp_ace{{rank:3}}": 2,
+                "step.batch{node:a,rank:3}": 16,
+                "step.tokens_seen{node:a,rank:3}": 1e30,
+            },
+        )
+        self.assertEqual(plimsoll.stats().dropped["value"] - dropped, 3)
+
+    def test_the_peak_of_memory_is_exported_and_never_below_what_was_in_use(self):
+        run_7 = plimsoll.experiment("run")
+        block = bytearray(64 << 20)
+        run_7.record_memory_snapshot()
+        del block
+        exported = self.exported(run_7)
+        self.assertGreaterEqual(
+            exported["peak_resident_bytes"], exported["memory"][0]["resident_bytes"]
+        )
+        self.assertGreater(exported["peak_resident_bytes"], 64 << 20)
+        usage = experiments._peak_of_usage()
+        with mock.patch("builtins.open", side_effect=OSError):
+            self.assertEqual(experiments.peak_resident_bytes(), usage)
+        self.assertGreater(usage, 64 << 20)
 
     def test_quantiles_agree_with_sorting_to_a_thousandth(self):
         seed = random.Random(7)

@@ -4,6 +4,7 @@
 mod bad;
 mod deaths;
 mod ends;
+mod mail;
 mod pair;
 mod silent_nodes;
 

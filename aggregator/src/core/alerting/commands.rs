@@ -2,6 +2,7 @@
 
 use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Silence, SilenceRow};
 use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::rule::Severity;
 
 use super::alert::AlertEntry;
 
@@ -11,6 +12,7 @@ pub struct AlertsQuery {
     pub state: Option<AlertState>,
     pub rule: Option<RuleName>,
     pub node: Option<NodeName>,
+    pub severity: Option<Severity>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +34,16 @@ pub enum CommandResult {
 }
 
 impl AlertsQuery {
-    pub(super) fn matches(&self, key: &AlertKey, entry: &AlertEntry) -> bool {
+    /// `severity` is that of the alert's rule, which is looked up last.
+    pub(super) fn matches(
+        &self,
+        key: &AlertKey,
+        entry: &AlertEntry,
+        severity: impl FnOnce() -> Severity,
+    ) -> bool {
         self.state.is_none_or(|state| state == entry.state)
             && self.rule.as_ref().is_none_or(|rule| *rule == key.rule)
             && self.node.as_ref().is_none_or(|node| node.as_str() == key.scope.node())
+            && self.severity.is_none_or(|wanted| wanted == severity())
     }
 }

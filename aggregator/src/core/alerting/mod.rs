@@ -586,7 +586,9 @@ impl Alerting {
     /// All active alerts that a query matches, the worst first, those about jobs before those about
     /// the system's own operations.
     pub fn rows(&self, now: Wall, query: &AlertsQuery, situation: Situation<'_>) -> Vec<AlertRow> {
-        let entries = self.alerts.entries().filter(|(key, entry)| query.matches(key, entry));
+        let entries = self.alerts.entries().filter(|(key, entry)| {
+            query.matches(key, entry, || situation.about(key, entry.notified.as_deref()).1)
+        });
         let mut rows: Vec<_> =
             entries.map(|(key, entry)| self.row(now, key, entry, situation)).collect();
         // Stable: those alike stay in order of their keys.

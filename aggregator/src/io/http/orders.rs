@@ -115,12 +115,14 @@ pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadReques
 
 /// The filter that the parameters of a request describe.
 pub(super) fn wanted(parameters: &[(String, String)]) -> Result<AlertsQuery, BadRequest> {
-    let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
+    const KNOWN: [&str; 4] = ["state", "rule", "node", "severity"];
+    let [state, rule, node, severity] = pick(parameters, KNOWN, "state, rule, node and severity")?;
     let states = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
     Ok(AlertsQuery {
         state: one_of("state", state, states, AlertState::as_str)?,
         rule: optional_name("rule", rule)?,
         node: optional_name("node", node)?,
+        severity: one_of("severity", severity, Severity::ALL, Severity::as_str)?,
     })
 }
 
@@ -223,11 +225,15 @@ mod tests {
         let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
         };
-        let table: [(&[(&str, &str)], &str); 3] = [
+        let table: [(&[(&str, &str)], &str); 4] = [
             (&[("state", "inactive")], "it must be one of firing, pending, resolved"),
             (
+                &[("severity", "urgent")],
+                "severity is \"urgent\"; it must be one of info, warning, critical",
+            ),
+            (
                 &[("nodes", "a")],
-                "unknown parameter \"nodes\"; the parameters are state, rule and node",
+                "unknown parameter \"nodes\"; the parameters are state, rule, node and severity",
             ),
             (&[("node", "a"), ("node", "b")], "node is given twice; give it once"),
         ];

@@ -274,6 +274,11 @@ fn alerts_are_listed_worst_first_with_what_they_stand_on() {
     let of_rule =
         AlertsQuery { rule: Some(RuleName::new("publish").unwrap()), ..AlertsQuery::default() };
     assert_eq!(rows(of_rule), []);
+    let of_severity =
+        |severity| rows(AlertsQuery { severity: Some(severity), ..AlertsQuery::default() });
+    assert_eq!(of_severity(all[0].severity), all);
+    let others = Severity::ALL.into_iter().filter(|of| *of != all[0].severity);
+    assert!(others.clone().count() == 2 && others.flat_map(of_severity).next().is_none());
 }
 
 /// What may happen in one second.

@@ -2,7 +2,7 @@
 //! window, and compared. What takes time is computed off the driver's thread, for one request at a
 //! time.
 //!
-//! DESIGN A81, A82.
+//! DESIGN A81, A82, A189.
 
 mod comparison;
 mod requests;
@@ -81,9 +81,10 @@ async fn stop(
     headers: HeaderMap,
     Path(name): Path<String>,
     body: Bytes,
-) -> Answer<RunRow> {
+) -> Answer<RunPage> {
     may_change(handler.token.as_deref(), &headers)?;
-    handler.order(requests::stop(&name, &body)?).await.map(Json)
+    let run = handler.order(requests::stop(&name, &body)?).await?;
+    handler.status(run).await.map(Json)
 }
 
 async fn show(
@@ -139,6 +140,8 @@ impl RunHandler {
     async fn order(&self, order: RunCommand) -> Result<RunRow, Refusal> {
         match self.queries.send(|answer| Query::RunOrder(order, answer)).await? {
             Ok(run) => Ok(run),
+            // A client that got no answer to its first attempt sends another one.
+            Err(RunError::Ended(name)) => self.run(name).await,
             Err(RunError::Unknown(name)) => Err(self.unknown(name).await?),
             Err(error @ RunError::Operator(_)) => Err(Refusal::bad(error.to_string())),
             Err(error) => Err(Refusal(StatusCode::CONFLICT, error.to_string())),

@@ -7,6 +7,7 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
     BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
     HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, MetricHistoryPage, MetricsPage, NodePage,
@@ -340,7 +341,7 @@ fn runs(schemas: &mut Schemas) -> Vec<Route> {
 }
 
 fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
-    let run = schemas.of::<RunRow>();
+    let (run, page) = (schemas.of::<RunRow>(), schemas.of::<RunPage>());
     let stop = json!({
         "stop": { "operationId": "stopRun", "parameters": { "name": "$response.body#/name" } },
     });
@@ -354,10 +355,14 @@ fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
         .creates("The run", &run, stop)
         .or(&[RunConflict]),
         post("/api/v1/runs/{name}/stop", "stopRun", "End a run")
+            .about(
+                "One that has ended stays as it is. Samples that are still on their way are not \
+                 counted yet.",
+            )
             .takes([named("run")])
             .takes_body(false, &schemas.of_body::<StopBody>())
-            .gives("The run", &run)
-            .or(&[NotFound, RunConflict]),
+            .gives("The run with the latencies of its own window, as `run` gives it", &page)
+            .or(&[NotFound, Failed]),
     ]
 }
 
@@ -422,6 +427,7 @@ fn alerts(schemas: &mut Schemas) -> Vec<Route> {
             query("state", "Only alerts in this state", states),
             query("rule", "Only alerts of this rule", schemas.of::<RuleName>()),
             named("node"),
+            query("severity", "Only alerts of this severity", schemas.of::<Severity>()),
         ])
         .gives("Firing alerts first, then pending and resolved ones", &schemas.of::<AlertsPage>()),
         get(

@@ -67,7 +67,7 @@ impl Refused {
             }
             Self::Conflict => "The alert is not active, or there are too many",
             Self::RunConflict => {
-                "The name was given before, the run has ended, or too many runs are running"
+                "The name was given before, or too many runs are running"
             }
             Self::ProfileConflict => {
                 "Too many captures are running, or the aggregator has no key or no state file"
