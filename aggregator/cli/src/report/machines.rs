@@ -47,6 +47,16 @@ impl HardwarePage {
         self.nodes.extend(next.nodes);
         self.next = next.next;
     }
+
+    /// The names of its nodes.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|of| of.node.as_str())
+    }
+
+    /// The labels of all readings.
+    pub(super) fn labels(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.nodes.iter().flat_map(|of| &of.readings).flat_map(|of| &of.labels)
+    }
 }
 
 #[derive(Deserialize)]
