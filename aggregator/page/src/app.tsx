@@ -17,6 +17,7 @@ import { Latency } from "./views/latency";
 import { Node } from "./views/node";
 import { Nodes } from "./views/nodes";
 import { Profile, Profiles } from "./views/profiles";
+import { Resources } from "./views/resources";
 import { Runbook } from "./views/runbook";
 import { Compare, Run, Runs } from "./views/runs";
 
@@ -26,6 +27,7 @@ const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   latency: ["latency", Latency],
   nodes: ["nodes", Nodes],
   node: ["nodes", Node],
+  resources: ["resources", Resources],
   backpressure: ["backpressure", Backpressure],
   alerts: ["alerts", Alerts],
   alert: ["alerts", Alert],
@@ -37,7 +39,17 @@ const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   profile: ["profiles", Profile],
   drills: ["drills", Drills],
 };
-const TABS = ["budgets", "latency", "nodes", "backpressure", "alerts", "runs", "profiles", "drills"];
+const TABS = [
+  "budgets",
+  "latency",
+  "nodes",
+  "resources",
+  "backpressure",
+  "alerts",
+  "runs",
+  "profiles",
+  "drills",
+];
 /** A difference that makes times confusing. */
 const CLOCK_SECONDS = 5;
 

@@ -222,20 +222,24 @@ export interface OperationsPage {
   groups: { rollup: string; operation: string; values: string[] }[];
 }
 
-export interface HardwarePage {
-  nodes: {
-    node: string;
-    received_at_seconds: number | null;
-    outdated: boolean;
-    readings: {
-      sensor: string;
-      labels: Labels;
-      unit: string | null;
-      state: string;
-      value: number | null;
-      reason: string | null;
-    }[];
+export interface NodeReadings {
+  node: string;
+  presence: Presence;
+  received_at_seconds: number | null;
+  outdated: boolean;
+  readings: {
+    sensor: string;
+    labels: Labels;
+    unit: string | null;
+    state: string;
+    value: number | null;
+    reason: string | null;
   }[];
+}
+
+export interface HardwarePage {
+  nodes: NodeReadings[];
+  next?: string | null;
 }
 
 export interface ReadingHistory {
