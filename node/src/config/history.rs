@@ -1,4 +1,6 @@
 //! The `[history]` section: where the node keeps its own past, and how much of it.
+//!
+//! DESIGN N97.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -410,7 +410,7 @@ class GlanceAtProfiles(unittest.TestCase):
 
 
 class GlanceAtResources(unittest.TestCase):
-    """The fleet by resource. The answers of the API are made here."""
+    """The fleet by resource (DESIGN A193). The answers of the API are made here."""
 
     NODES, HISTORY = "/api/v1/hardware", "/api/v1/hardware/history"
     COLUMNS, STEP = 30, 30

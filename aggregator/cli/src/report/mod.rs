@@ -144,7 +144,7 @@ fn rendered(material: &Material, now: &Zoned, form: Form) -> Result<String> {
     let zone = now.time_zone();
     let mut document = compose(material, zone)?;
     if form.redact {
-        redact(&mut document, material);
+        redact(&mut document, material)?;
     }
     Ok(match form.format {
         Format::Html => html::page(&document, zone),

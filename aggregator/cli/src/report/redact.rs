@@ -3,12 +3,13 @@
 //!
 //! DESIGN A192.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Result;
 use plimsoll_schemas::alert::{Evidence, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::summary::EventRow;
-use serde_json::Value;
+use serde_json::{Value, to_value};
 
 use super::document::{
     AlertResult, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
@@ -18,8 +19,11 @@ use super::material::Material;
 use super::pseudonyms::{NameKind, Pseudonyms};
 
 /// Replaces names in a document that was composed of this material.
-pub(super) fn redact(document: &mut Document, material: &Material) {
-    let mut names = known(material);
+///
+/// # Errors
+/// When the material cannot be searched for names: then none is written.
+pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()> {
+    let mut names = known(material)?;
     let Document {
         mesh,
         subject,
@@ -74,66 +78,67 @@ pub(super) fn redact(document: &mut Document, material: &Material) {
     let LedgerResult { nodes, .. } = ledger;
     nodes.iter_mut().for_each(|row| row.node = names.name(&row.node, NameKind::Node));
     drills.iter_mut().for_each(|of| drill(of, &mut names));
+    Ok(())
 }
 
 /// Every name that a text may have, also of nodes for which the document has no row.
-fn known(material: &Material) -> Pseudonyms {
+fn known(material: &Material) -> Result<Pseudonyms> {
     let mut names = Pseudonyms::default();
     names.know(&material.summary.mesh, NameKind::Mesh);
     if let Subject::Run(run) = &material.subject {
         names.know(run, NameKind::Run);
     }
+    let silent = material.nodes_silent.keys();
+    let nodes = material.nodes.iter().map(|row| &row.node).chain(silent);
+    nodes.for_each(|node| names.know(node, NameKind::Node));
 
-    let scope = |scope: &Scope| scope.node().to_owned();
-    let alerts = || material.alerts.alerts.iter();
-    let worst = alerts().flat_map(|row| row.context.iter()).flat_map(|of| &of.worst);
-    let nodes = (material.summary.nodes.iter().map(|row| row.node.clone()))
-        .chain(material.summary.budgets.iter().map(|row| scope(&row.scope)))
-        .chain(material.summary.changes.iter().map(|row| scope(&row.key.scope)))
-        .chain(material.ledger.nodes.iter().map(|row| row.node.clone()))
-        .chain(material.nodes.iter().map(|row| row.node.clone()))
-        .chain(material.nodes_silent.keys().cloned())
-        .chain(material.hardware.iter().flat_map(|page| page.names().map(str::to_owned)))
-        .chain(alerts().map(|row| scope(&row.key.scope)))
-        .chain(worst.map(|of| of.node.to_string()))
-        .chain(material.events.events.iter().flat_map(|of| [of.node.clone(), of.host.clone()]));
-    nodes.for_each(|node| names.know(&node, NameKind::Node));
+    // Names of operations stay, whatever else has them.
+    let of_history = material.operations.iter().map(|of| of.whole.operation.as_str());
+    let of_summary = material.summary.operations.iter().map(|of| of.operation.as_str());
+    let operations: BTreeSet<&str> = of_history.chain(of_summary).collect();
+    let Material { summary, alerts, events, ledger, hardware, .. } = material;
+    let pages = [
+        to_value(summary)?,
+        to_value(alerts)?,
+        to_value(events)?,
+        to_value(ledger)?,
+        to_value(hardware)?,
+    ];
+    pages.iter().for_each(|page| know_those_of(page, &operations, &mut names));
+    Ok(names)
+}
 
-    let is_operation = |value: &str| {
-        material.operations.iter().any(|of| of.whole.operation == value)
-            || material.summary.operations.iter().any(|of| of.operation == value)
-    };
-    let mut label = |key: &str, value: &str| {
-        // Names of operations stay, whatever else has them.
-        if !is_operation(value) {
+/// The names of a page, by the keys that all pages have them under.
+fn know_those_of(page: &Value, operations: &BTreeSet<&str>, names: &mut Pseudonyms) {
+    let label = |names: &mut Pseudonyms, key: &str, value: &str| {
+        if !operations.contains(value) {
             names.know(value, NameKind::of_label(key, value));
         }
     };
-    let labels = |of: &Labels, label: &mut dyn FnMut(&str, &str)| {
-        of.iter().for_each(|(key, value)| label(key, value));
-    };
-
-    for row in &material.summary.rollups {
-        row.labels.iter().for_each(|(key, value)| label(key, value));
-    }
-    material.events.events.iter().for_each(|of| labels(&of.labels, &mut label));
-    let readings = material.hardware.iter().flat_map(|page| page.labels());
-    readings.for_each(|(key, value)| label(key, value));
-
-    let of_alerts = alerts().filter_map(|row| row.evidence.as_ref());
-    let of_changes = material.summary.changes.iter().map(|row| &row.evidence);
-    for found in of_alerts.chain(of_changes) {
-        match found {
-            Evidence::Value(of) => labels(&of.labels, &mut label),
-            Evidence::Straggler(of) => {
-                labels(&of.cohort, &mut label);
-                label(&of.by, &of.peer);
+    match page {
+        Value::Array(all) => all.iter().for_each(|of| know_those_of(of, operations, names)),
+        Value::Object(fields) => {
+            for (key, of) in fields {
+                match (key.as_str(), of) {
+                    ("node" | "host", Value::String(node)) => names.know(node, NameKind::Node),
+                    ("peer", Value::String(peer)) => label(names, "peer", peer),
+                    ("labels" | "cohort", Value::Object(labels)) => {
+                        let pairs = labels.iter().filter_map(|(key, of)| Some((key, of.as_str()?)));
+                        pairs.for_each(|(key, value)| label(names, key, value));
+                    }
+                    // Those of a roll-up are in the order of its definition.
+                    ("labels", Value::Array(pairs)) => {
+                        let pairs = pairs
+                            .iter()
+                            .filter_map(|of| Some((of.get(0)?.as_str()?, of.get(1)?.as_str()?)));
+                        pairs.for_each(|(key, value)| label(names, key, value));
+                    }
+                    _ => know_those_of(of, operations, names),
+                }
             }
-            Evidence::Latency(_) | Evidence::Burn(_) | Evidence::Gap(_) => {}
         }
+        _ => {}
     }
-
-    names
 }
 
 fn texts(of: &mut [String], names: &mut Pseudonyms) {
