@@ -13,7 +13,7 @@ use super::super::mesh::{AggregatorFacts, NodeFacts, Pages, Readiness, cause_and
 use super::super::settings::Local;
 
 const HISTORY_FIX: &str = "[history] path = \"/var/lib/plimsoll-node/history\" in node.toml, some \
-                           140 MB a day up to mib_max; a broker with users: plimsoll nats-config";
+                           180 MB a day up to mib_max; a broker with users: plimsoll nats-config";
 /// What `/readyz` starts with while the aggregator only needs time.
 const READING: &str = "reading the streams' backlog";
 
