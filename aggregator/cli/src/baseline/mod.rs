@@ -15,10 +15,11 @@ use clap::{Args, Subcommand};
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::stdout::{print, print_line};
-use plimsoll_schemas::summary::{HardwarePage, NodeHardware, Presence};
-use serde::Serialize;
+use plimsoll_schemas::summary::{HardwarePage, NodeHardware, Presence, RunRow};
+use serde::{Deserialize, Serialize};
 
 use crate::compare::saved_baselines;
+use crate::runs;
 use crate::targets::{Targets, page, with_parameters};
 use check::{CheckReport, TokenRate};
 use platform::{Platform, find, shipped};
@@ -32,7 +33,7 @@ const NODES_MAX: usize = 256;
 #[command(after_help = "Examples:
   plimsoll baseline list
   plimsoll baseline show jetson-nano
-  plimsoll baseline check jetson-orin-agx --node orin3 --run v42
+  plimsoll baseline check jetson-orin-agx --node orin3 --run v42 --tokens llm.tokens
   plimsoll baseline check x86 --json | jq '.rows[] | select(.is_met | not)'
 
 A baseline here is the targets of a platform, which ship with this command. The samples of a former
@@ -86,10 +87,25 @@ struct CheckArgs {
     #[arg(long)]
     node: Option<String>,
     /// The run whose tokens a second are checked
-    #[arg(long)]
+    #[arg(long, requires = "tokens")]
     run: Option<String>,
+    /// The counter that has its tokens
+    #[arg(long, value_name = "COUNTER", requires = "run")]
+    tokens: Option<String>,
     #[command(flatten)]
     at: Targets,
+}
+
+/// What is read of a counter's past.
+#[derive(Deserialize)]
+struct MetricPast {
+    to_seconds: f64,
+    points: Vec<MetricSum>,
+}
+
+#[derive(Deserialize)]
+struct MetricSum {
+    sum: f64,
 }
 
 #[derive(Serialize)]
@@ -152,7 +168,7 @@ async fn check(args: &CheckArgs) -> Result<Exit> {
     let mut exit = Exit::Success;
 
     for api in args.at.apis()? {
-        let rate = token_rate(args.run.as_deref());
+        let rate = token_rate(&api, args).await;
         let mut nodes = readings(&api, &args.node).await?;
         // A node that is named is shown in any state; of a fleet, those that have current readings.
         nodes.retain(|node| args.node.is_some() || node.presence == Presence::Up);
@@ -186,14 +202,37 @@ async fn readings(api: &Api, node: &Option<String>) -> Result<Vec<NodeHardware>>
     }
 }
 
-/// Tokens a second of a run. Rates of jobs' counters are in no page of an aggregator yet: what
-/// gives them is asked here.
-fn token_rate(run: Option<&str>) -> TokenRate {
-    let (of, why) = match run {
-        None => ("-".to_owned(), "name a run with --run".to_owned()),
-        Some(run) => (format!("run:{run}"), "the aggregator has no rates of counters".to_owned()),
+/// Tokens a second of a run: what its counter grew by, over the length of the run.
+async fn token_rate(api: &Api, args: &CheckArgs) -> TokenRate {
+    let (Some(run), Some(metric)) = (&args.run, &args.tokens) else {
+        let why = "name a run with --run and its counter with --tokens".to_owned();
+        return TokenRate { of: "-".to_owned(), value: Err(why) };
     };
-    TokenRate { of, value: Err(why) }
+    let value = match runs::find(api, run).await {
+        None => Err("the aggregator does not list this run".to_owned()),
+        Some(row) => rate_of(api, metric, &row).await.map_err(|error| format!("{error:#}")),
+    };
+    TokenRate { of: format!("run:{run}"), value }
+}
+
+async fn rate_of(api: &Api, metric: &str, run: &RunRow) -> Result<f64> {
+    let parameters = [
+        ("metric", &Some(metric.to_owned())),
+        ("rollup", &Some("run".to_owned())),
+        ("value", &Some(run.name.to_string())),
+        ("from", &Some(run.begun_seconds.to_string())),
+        ("to", &run.ended_seconds.map(|end| end.to_string())),
+    ];
+    let past: MetricPast = page(api, &with_parameters("/api/v1/query", &parameters)).await?;
+    Ok(past.rate_of(run))
+}
+
+impl MetricPast {
+    /// The range is widened to whole slots, in which nothing of the run is outside of it.
+    fn rate_of(&self, run: &RunRow) -> f64 {
+        let grown: f64 = self.points.iter().map(|point| point.sum).sum();
+        grown / (run.ended_seconds.unwrap_or(self.to_seconds) - run.begun_seconds)
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +246,24 @@ mod tests {
         assert!(text.starts_with("BASELINE                 TARGETS OF\njetson-orin-agx"), "{text}");
         assert!(text.ends_with("--baseline check NAME:\nv1.4\n"), "{text}");
         assert!(!listed(Vec::new()).contains("Saved"));
+    }
+
+    #[test]
+    fn the_rate_of_a_run_is_over_its_own_length() {
+        let past = r#"{"mesh":"m","from_seconds":90.0,"to_seconds":210.0,
+            "points":[{"sum":600.0},{"sum":900.0}]}"#;
+        let past: MetricPast = serde_json::from_str(past).unwrap();
+        let run = |ended: &str| -> RunRow {
+            let row = format!(
+                r#"{{"name":"v1","state":"ended","begun_seconds":100.0,"ended_seconds":{ended},
+                "exit_code":0,"origin":"command","labels":{{}},"commands":1,"nodes":[],
+                "has_more_nodes":false}}"#
+            );
+            serde_json::from_str(&row).unwrap()
+        };
+        assert_eq!((past.rate_of(&run("200.0")), past.rate_of(&run("150.0"))), (15.0, 30.0));
+        // One that runs on is measured up to the end of the answer.
+        assert!((past.rate_of(&run("null")) - 1_500.0 / 110.0).abs() < 1e-9);
     }
 
     #[test]
