@@ -45,7 +45,8 @@ impl Mesh {
         let udp = station.udp().unwrap();
         format!(
             "name = {name:?}\nmesh = \"local\"\nbus.url = {url:?}\nspool.path = \"{dir}/spool\"\n\
-             listen.udp = \"{udp}\"\nlisten.unix = {socket:?}\nhttp.address = {http:?}\n"
+             listen.udp = \"{udp}\"\nlisten.unix = {socket:?}\nhttp.address = {http:?}\n\
+             history.path = \"{dir}/history\"\n"
         )
     }
 
@@ -134,6 +135,7 @@ async fn a_healthy_mesh_has_no_error_and_nothing_is_left_behind() {
         "rules",
         "clocks",
         "versions",
+        "history",
         "node",
         "broker",
         "jetstream",
@@ -191,6 +193,12 @@ async fn planted_faults_are_found_each_with_its_mend() {
     assert_eq!(listeners.len(), 1, "{report:#}");
     assert_eq!(listeners[0][1], "http.address of the aggregator, 0.0.0.0:9900");
     assert!(listeners[0][3].contains("http.address = \"127.0.0.1:9900\""), "{listeners:?}");
+
+    let (_, report) = mesh.doctor_with("doctor-node.toml", "history", "{ days = 7 }").await;
+    let history = found(&report, "history");
+    assert_eq!(history.len(), 1, "{report:#}");
+    assert_eq!(history[0][..2], ["warning", "history.path of the node"]);
+    assert!(history[0][3].starts_with("[history] path = "), "{history:?}");
 
     // Each of these is an error with exit code 10.
     let gone = format!("\"{}/absent.sock\"", mesh.dir.path().display());

@@ -136,9 +136,10 @@ async fn every_command_reads_over_tls_with_the_authority_and_the_token() {
         };
         assert!(is_read, "{words}: {read:?}");
     }
-    // There is no such operation yet, which the aggregator answers.
+    // There is no such operation or node yet, which the aggregator answers.
     let ranges = "compare range:now-10m/now-5m range:now-5m/now";
-    for words in ["query a", "statistics --operation a", ranges] {
+    let node = "baseline check x86 --node a";
+    for words in ["query a", "statistics --operation a", ranges, node] {
         let read = plimsoll(words, &url, &both).await;
         assert_eq!(read.code, Some(1), "{words}: {read:?}");
         for wrong in ["certificate", "401", "no HTTP"] {

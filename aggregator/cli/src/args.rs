@@ -5,6 +5,7 @@ use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::baseline::BaselineArgs;
 use crate::blame::BlameArgs;
 use crate::compare::CompareArgs;
 use crate::doctor::DoctorArgs;
@@ -61,6 +62,8 @@ pub enum Command {
     Metrics(MetricsArgs),
     /// Compare latencies and rates of two runs: shifts with intervals, noise floor, verdict
     Compare(CompareArgs),
+    /// List, show and check baselines: targets of platforms
+    Baseline(BaselineArgs),
     /// Write a baseline or an interval log as an interval log for HdrHistogram tools
     Hlog(HlogArgs),
     /// Write a report of a run or a range: HTML, Markdown or JSON
@@ -96,6 +99,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll statistics fetch               mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same at any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
+  plimsoll baseline check x86             whether nodes meet the targets of a platform
   plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, time over budget
   plimsoll profile cpu --pid 4711         functions that a process spends its time in
   plimsoll nodes --presence silent        nodes that send no messages

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
+use plimsoll_cli::baseline::baseline;
 use plimsoll_cli::blame::blame;
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::doctor::doctor;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             Command::Query(args) => query(&args).await,
             Command::Metrics(args) => metrics(&args).await,
             Command::Compare(args) => compare(&args).await,
+            Command::Baseline(args) => baseline(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Report(args) => report(&args).await,
             Command::Profile(args) => profile(args).await,

@@ -59,6 +59,24 @@ export async function get<T>(url: string, signal?: AbortSignal): Promise<T> {
   return page as T;
 }
 
+/** Pages of nodes that one view reads: 64 nodes each. */
+const PAGES_MAX = 32;
+
+/** All pages of a list of nodes as one. */
+export async function allPages<T extends { nodes: unknown[]; next?: string | null }>(
+  url: string,
+  signal?: AbortSignal,
+): Promise<T> {
+  const all = await get<T>(url, signal);
+  let { next } = all;
+  for (let n = 1; next && n < PAGES_MAX; n++) {
+    const page = await get<T>(`${url}&after=${encodeURIComponent(next)}`, signal);
+    all.nodes.push(...page.nodes);
+    next = page.next;
+  }
+  return { ...all, next };
+}
+
 /** A change, with the token that is held in memory alone. */
 export async function change(
   method: "POST" | "DELETE",
@@ -89,7 +107,12 @@ const RETRY = 5;
  * response the next request waits as long. With `keep`, the answer of the previous URL stays until
  * there is one of the new URL.
  */
-export function useData<T>(url: string | null, every = 1, keep = false): Loaded<T> {
+export function useData<T>(
+  url: string | null,
+  every = 1,
+  keep = false,
+  load: (url: string, signal: AbortSignal) => Promise<T> = get,
+): Loaded<T> {
   const { tick } = useLive();
   const [state, setState] = useState<{ url?: string; data?: T; error?: Error }>({});
   const [asked, setAsked] = useState(0);
@@ -110,7 +133,7 @@ export function useData<T>(url: string | null, every = 1, keep = false): Loaded<
     busy.current = request;
     const start = performance.now();
     last.current = { url, asked, tick, duration: isNew ? 0 : before.duration };
-    get<T>(url, request.signal)
+    load(url, request.signal)
       .then((data) => setState({ url, data }))
       .catch((error: Error) => {
         if (request.signal.aborted) return;

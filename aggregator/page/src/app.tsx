@@ -18,6 +18,7 @@ import { Metrics } from "./views/metrics";
 import { Node } from "./views/node";
 import { Nodes } from "./views/nodes";
 import { Profile, Profiles } from "./views/profiles";
+import { Resources } from "./views/resources";
 import { Runbook } from "./views/runbook";
 import { Compare, Run, Runs } from "./views/runs";
 
@@ -28,6 +29,7 @@ const VIEWS: Record<string, [string, () => ComponentChildren]> = {
   metrics: ["metrics", Metrics],
   nodes: ["nodes", Nodes],
   node: ["nodes", Node],
+  resources: ["resources", Resources],
   backpressure: ["backpressure", Backpressure],
   alerts: ["alerts", Alerts],
   alert: ["alerts", Alert],
@@ -44,6 +46,7 @@ const TABS = [
   "latency",
   "metrics",
   "nodes",
+  "resources",
   "backpressure",
   "alerts",
   "runs",

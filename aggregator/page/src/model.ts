@@ -259,20 +259,24 @@ export interface MetricHistory {
   points: MetricPoint[];
 }
 
-export interface HardwarePage {
-  nodes: {
-    node: string;
-    received_at_seconds: number | null;
-    outdated: boolean;
-    readings: {
-      sensor: string;
-      labels: Labels;
-      unit: string | null;
-      state: string;
-      value: number | null;
-      reason: string | null;
-    }[];
+export interface NodeReadings {
+  node: string;
+  presence: Presence;
+  received_at_seconds: number | null;
+  outdated: boolean;
+  readings: {
+    sensor: string;
+    labels: Labels;
+    unit: string | null;
+    state: string;
+    value: number | null;
+    reason: string | null;
   }[];
+}
+
+export interface HardwarePage {
+  nodes: NodeReadings[];
+  next?: string | null;
 }
 
 export interface ReadingHistory {

@@ -1,4 +1,6 @@
 //! The `[history]` section: where the node keeps its own past, and how much of it.
+//!
+//! DESIGN N97.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +45,15 @@ impl HistorySettings {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use plimsoll_schemas::settings::{Layer, resolve};
+
     use super::*;
+    use crate::config::Config;
+
+    /// A day of three operations and the readings of a machine (node/bench/RESULTS.md).
+    const DAY_MIB: u64 = 171;
 
     #[test]
     fn bounds_and_directories_are_checked_by_their_keys() {
@@ -54,5 +64,42 @@ mod tests {
         assert!(of(HistorySettings { mib_max: 1, ..base() }).starts_with("history.mib_max is 1"));
         let path = Some("/dev/null/x".into());
         assert!(of(HistorySettings { path, ..base() }).starts_with("history.path: /dev/null"));
+    }
+
+    #[test]
+    fn every_shipped_settings_file_keeps_a_bounded_history() {
+        let unit = include_str!("../../../deploy/systemd/plimsoll-node.service");
+        assert!(unit.contains("\nStateDirectory=plimsoll-node\n"));
+        for (file, text, path, day_mib) in [
+            (
+                "systemd/node.toml",
+                include_str!("../../../deploy/systemd/node.toml"),
+                "/var/lib/plimsoll-node/history",
+                DAY_MIB,
+            ),
+            (
+                "k8s/node/node.toml",
+                include_str!("../../../deploy/k8s/node/node.toml"),
+                "/var/lib/plimsoll/history",
+                DAY_MIB,
+            ),
+            (
+                "k8s/jobs/sidecar.toml",
+                include_str!("../../../deploy/k8s/jobs/sidecar.toml"),
+                "/var/lib/plimsoll/history",
+                // Without hardware.
+                82,
+            ),
+        ] {
+            let layer = Layer::from_toml(file, text).unwrap();
+            let history = resolve::<Config>(&[layer]).unwrap().value.history;
+            assert_eq!(history.path.as_deref(), Some(Path::new(path)), "{file}");
+            assert!((day_mib..=1_024).contains(&history.mib_max), "{file}: a day fits");
+        }
+
+        let compose = include_str!("../../../deploy/compose.yaml");
+        for key in ["PATH: /var/lib/plimsoll/history", "DAYS: \"7\"", "MIB_MAX: \"1024\""] {
+            assert!(compose.contains(&format!("PLIMSOLL_NODE_HISTORY__{key}\n")), "{key}");
+        }
     }
 }

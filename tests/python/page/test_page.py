@@ -42,6 +42,7 @@ VIEWS = {
     "latency": "?view=latency&operation=epoch_hook&last=5m",
     "nodes": "?view=nodes&group=rack",
     "node": "?view=node&node=node-2&last=5m",
+    "resources": "?view=resources&resource=memory&last=5m",
     "backpressure": "?view=backpressure",
     "alerts": "?view=alerts",
     "alert": "?view=alert&rule=epoch_hook&node=node-2&operation=epoch_hook",
@@ -400,6 +401,165 @@ class GlanceAtProfiles(unittest.TestCase):
             re.compile(r"gc.*\+400.ms/s500.ms/s100.ms/s"))
         frame = page.get_by_role("treeitem", name="step")
         expect(frame.locator("title")).to_contain_text("culprit 400\u00a0ms/s, peer 600\u00a0ms/s")
+
+    def accessible(self, page):
+        if AXE.exists():
+            page.add_script_tag(path=AXE)
+            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+            self.assertEqual([of["id"] for of in found["violations"]], [])
+
+
+class GlanceAtResources(unittest.TestCase):
+    """The fleet by resource (DESIGN A193). The answers of the API are made here."""
+
+    NODES, HISTORY = "/api/v1/hardware", "/api/v1/hardware/history"
+    COLUMNS, STEP = 30, 30
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cleanup = contextlib.ExitStack()
+        cls.addClassCleanup(cls.cleanup.close)
+        playwright = cls.cleanup.enter_context(sync_playwright())
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        cls.browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        cls.cleanup.callback(cls.browser.close)
+
+    def setUp(self):
+        self.api = FakeApi()
+        self.enterContext(self.api)
+        context = self.browser.new_context(bypass_csp=True)
+        self.addCleanup(context.close)
+        self.page = context.new_page()
+        self.api.pulse = {"ready": True, "broker": "jetstream", "firing": 0, "pending": 0,
+                          "firing_severity": None, "changed_at_seconds": None,
+                          "as_of_seconds": time.time(), "stale": False}
+        # The second is the worst now, and the last has left.
+        nodes = [self.node("node-1", 0.25), self.node(HOSTILE, 0.9), self.node("node-3", 0.5),
+                 self.node("node-4", 0.99) | {"presence": "left"}]
+        self.api.answers[self.NODES] = {"nodes": nodes, "next": None}
+        self.past([self.history("node-1", 0.25), self.history(HOSTILE, 0.9)])
+
+    @staticmethod
+    def node(name, value):
+        """A node with one reading, as the API has it."""
+        reading = {"sensor": "cpu_usage_ratio", "labels": {}, "unit": "ratio", "state": "ok",
+                   "value": value, "reason": None}
+        return {"node": name, "presence": "up", "received_at_seconds": time.time(),
+                "outdated": False, "readings": [reading]}
+
+    def history(self, name, value):
+        """What a node has: the last column is the value, those before are a tenth."""
+        start = self.start = int(time.time()) // 30 * 30 - self.COLUMNS * self.STEP
+        points = [{"from_seconds": start + n * self.STEP, "min": 0, "mean": of / 2, "max": of,
+                   "count": 30} for n, of in enumerate([0.1] * (self.COLUMNS - 1) + [value])]
+        readings = [{"sensor": "cpu_usage_ratio", "points": points}]
+        return {"node": name, "missing": 0, "readings": readings}
+
+    def past(self, nodes):
+        start = int(time.time()) // 30 * 30 - self.COLUMNS * self.STEP
+        self.api.answers[self.HISTORY] = {
+            "from_seconds": start, "to_seconds": start + self.COLUMNS * self.STEP,
+            "step_seconds": self.STEP, "nodes": nodes,
+        }
+
+    def open(self, where, ready):
+        self.page.goto(f"{self.api.url}/{where}")
+        self.page.wait_for_selector(ready)
+        return self.page
+
+    def test_nodes_are_rows_worst_first_with_links_and_keys(self):
+        page = self.open("?view=resources", ".beside a")
+        names = page.locator(".beside a")
+        expect(names).to_have_text([HOSTILE, "node-3", "node-1"])
+        self.assertEqual(page.locator("main img").count(), 0)
+        expect(page.locator("main")).to_contain_text("3\u00a0nodes, worst first")
+
+        # The last column of the first row, by keys.
+        page.locator(".plot").focus()
+        for key in ("End", "ArrowDown"):
+            page.keyboard.press(key)
+        expect(page.locator(".readout")).to_contain_text(f"{HOSTILE}: 90\u00a0%")
+        page.get_by_text("Table", exact=True).click()
+        rows = page.locator(".figures tbody tr")
+        expect(rows.first).to_have_text(re.compile(r"90.%12\.7.%90.%"))
+        # A node without a history is a row without cells.
+        expect(rows.nth(1)).to_have_text(re.compile(r"node-350.%––"))
+        self.accessible(page)
+        page.locator(".beside").get_by_role("link", name="node-1").click()
+        expect(page).to_have_url(re.compile(r"view=node&node=node-1$"))
+
+    def test_shares_and_rates_are_those_of_the_readings(self):
+        gib = 2**30
+        for resource, now, past, wanted in (
+            ("memory", [("memory_used_bytes", {}, 6 * gib), ("memory_total_bytes", {}, 8 * gib)],
+             {("memory_used_bytes", ""): [2 * gib, 4 * gib]}, "75.%37\\.5.%50.%"),
+            # The fuller one of two file systems, by what is left of each.
+            ("disk", [("disk_available_bytes", {"mount": "/"}, gib),
+                      ("disk_total_bytes", {"mount": "/"}, 10 * gib),
+                      ("disk_available_bytes", {"mount": "/data"}, 30 * gib),
+                      ("disk_total_bytes", {"mount": "/data"}, 40 * gib)],
+             {("disk_available_bytes", "/"): [5 * gib, gib],
+              ("disk_available_bytes", "/data"): [8 * gib, 39 * gib]}, "90.%85.%90.%"),
+            # 1 KiB a second over 30 s, each way: both requests have this answer. A counter that was
+            # reset has no rate, and loopback none.
+            ("network", [("network_receive_bytes_total", {"interface": "eth0"}, 9)],
+             {("network_receive_bytes_total", "eth0"): [7, 30 * 1024 + 7, 5],
+              ("network_receive_bytes_total", "lo"): [0, 10**9, 2 * 10**9]},
+             "2.KiB/s2.KiB/s2.KiB/s"),
+        ):
+            with self.subTest(resource=resource):
+                node = self.node("node-1", 0.5)
+                node["readings"] = [
+                    {"sensor": sensor, "labels": labels, "unit": None, "state": "ok",
+                     "value": value, "reason": None} for sensor, labels, value in now]
+                self.api.answers[self.NODES] = {"nodes": [node], "next": None}
+                key = "interface" if resource == "network" else "mount"
+                self.past([])
+                start = self.api.answers[self.HISTORY]["from_seconds"]
+                readings = [
+                    {"sensor": sensor, "labels": {key: label} if label else {}, "points": [
+                        {"from_seconds": start + n * self.STEP, "min": value, "mean": value,
+                         "max": value, "count": 1} for n, value in enumerate(values)]}
+                    for (sensor, label), values in past.items()]
+                self.past([{"node": "node-1", "missing": 0, "readings": readings}])
+                page = self.open(f"?view=resources&resource={resource}", ".beside a")
+                page.get_by_text("Table", exact=True).click()
+                expect(page.locator(".figures tbody tr")).to_have_text(
+                    re.compile(f"^node-1{wanted}$"))
+
+    def test_what_is_missing_is_stated(self):
+        why = "no answer: the node is away, keeps no history (--history)"
+        self.past([self.history("node-1", 0.25), {"node": "node-3", "missing": 0, "readings": [],
+                                                  "error": why}])
+        page = self.open("?view=resources", ".beside a")
+        problem = page.locator(".problem")
+        expect(problem).to_have_text(
+            f"1 of 3\u00a0nodes gave no whole history (node-3): {why}")
+        page.get_by_label("Resource").select_option("gpu")
+        expect(page.locator("main")).to_contain_text(
+            "None of 3\u00a0nodes reads gpu_utilization_ratio.")
+        self.api.answers[self.NODES] = {"nodes": [], "next": None}
+        page = self.open("?view=resources&resource=disk", "h1")
+        expect(page.locator("main")).to_contain_text("No node reports now.")
+        del self.api.answers[self.NODES]
+        page = self.open("?view=resources&resource=network", ".problem")
+        expect(problem).to_contain_text("Readings of the nodes: ")
+
+    def test_of_many_nodes_the_worst_are_asked_and_the_others_counted(self):
+        nodes = [self.node(f"n{n:03}", n / 100) for n in range(100)]
+        self.api.answers[self.NODES] = {"nodes": nodes, "next": None}
+        asked = []
+        self.page.on("request", lambda request: asked.append(request.url))
+        page = self.open("?view=resources", ".beside a")
+        expect(page.locator(".beside a")).to_have_count(64)
+        expect(page.locator(".beside a").first).to_have_text("n099")
+        expect(page.locator("main")).to_contain_text(
+            "The 64 of 100\u00a0nodes with the highest now, worst first")
+        [url] = {url for url in asked if self.HISTORY in url}
+        self.assertEqual((url.count("node="), "node=n036" in url, "node=n035" in url),
+                         (64, True, False))
 
     def accessible(self, page):
         if AXE.exists():

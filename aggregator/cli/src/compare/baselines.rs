@@ -1,4 +1,4 @@
-//! The directory of baselines: one JSON file for each name.
+//! The directory of saved baselines, the samples of former runs: one JSON file for each name.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ impl Baselines {
     }
 
     /// The names of all, in order.
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut names: Vec<String> = files
             .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned()))

@@ -49,7 +49,8 @@ pub struct CompareArgs {
     b: Option<String>,
     #[command(flatten)]
     at: Target,
-    /// Save A as the baseline NAME, or judge A by it
+    /// Save the samples of A as the baseline NAME, or judge A by it; plimsoll baseline list names
+    /// all
     #[arg(long, num_args = 2, value_names = ["save|check", "NAME"])]
     baseline: Option<Vec<String>>,
     /// Directory of baselines [default: $XDG_DATA_HOME/plimsoll/baselines]
@@ -73,6 +74,11 @@ pub struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The names of the baselines that were saved in a directory, or in the user's.
+pub(crate) fn saved_baselines(dir: Option<PathBuf>) -> Vec<String> {
+    Baselines::find(dir).map(|baselines| baselines.names()).unwrap_or_default()
 }
 
 fn limit(text: &str) -> Result<(Operation, u64), String> {

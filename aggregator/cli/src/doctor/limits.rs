@@ -17,5 +17,10 @@ pub(super) const STREAM_USED_MAX: f64 = 0.8;
 pub(super) const DISK_FREE_MIN: u64 = 64 * 1024 * 1024;
 /// Free share of a disk that leaves time to act.
 pub(super) const DISK_FREE_SHARE: f64 = 0.1;
+/// Nodes whose histories are asked for, the first by name: at worst 16 s.
+pub(super) const HISTORIES_ASKED_MAX: usize = 64;
+/// Of these, nodes in one request: the aggregator asks as many at a time, and waits 4 s for those
+/// that do not answer. A request may take 5 s.
+pub(super) const HISTORIES_AT_ONCE: usize = 16;
 /// Names that one finding lists.
 pub(super) const NAMES_MAX: usize = 10;

@@ -7,11 +7,12 @@ use plimsoll_runtime::http::WARNING;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
 use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
-use plimsoll_schemas::summary::{NodeStatus, Summary};
+use plimsoll_schemas::summary::{HardwareHistoryPage, NodeHistory, NodeStatus, Presence, Summary};
 
+use super::limits::{HISTORIES_ASKED_MAX, HISTORIES_AT_ONCE};
 use super::settings::{Identity, Local};
 use crate::nodes::all_pages;
-use crate::targets::page;
+use crate::targets::{page, with_parameters};
 
 /// A node that no node is named after: what is sent to it is received by none.
 const NONE: &str = "plimsoll_doctor";
@@ -28,6 +29,8 @@ pub(super) struct Pages {
     pub(super) summary: Summary,
     pub(super) nodes: Vec<NodeStatus>,
     pub(super) readiness: Readiness,
+    /// What nodes answered of their own histories, or why none were asked.
+    pub(super) histories: Result<Vec<NodeHistory>, String>,
 }
 
 /// What `/readyz` of a program states.
@@ -90,7 +93,30 @@ fn cause(error: &anyhow::Error) -> String {
 async fn pages(api: &Api) -> Result<Pages> {
     let summary = page(api, "/metrics/summary").await?;
     let nodes = all_pages(api, &None, &None).await?.nodes;
-    Ok(Pages { summary, nodes, readiness: readiness(api).await? })
+    let readiness = readiness(api).await?;
+    let histories = histories(api, &nodes).await.map_err(|error| cause(&error));
+    Ok(Pages { summary, nodes, readiness, histories })
+}
+
+/// What nodes that are up answer of the last seconds, some at a time.
+async fn histories(api: &Api, nodes: &[NodeStatus]) -> Result<Vec<NodeHistory>> {
+    // A shard, which an aggregator above others lists as a node, has no version and no history.
+    let is_asked =
+        |node: &&NodeStatus| node.row.presence == Presence::Up && !node.row.version.is_empty();
+    let asked: Vec<Option<String>> =
+        nodes.iter().filter(is_asked).map(|node| Some(node.row.node.clone())).collect();
+
+    let (sensor, last) = (Some("load1".to_owned()), Some("10s".to_owned()));
+    let mut answered = Vec::new();
+    for names in asked[..asked.len().min(HISTORIES_ASKED_MAX)].chunks(HISTORIES_AT_ONCE) {
+        let mut parameters = vec![("sensor", &sensor), ("last", &last)];
+        parameters.extend(names.iter().map(|name| ("node", name)));
+        let path = with_parameters("/api/v1/hardware/history", &parameters);
+        let found: HardwareHistoryPage = page(api, &path).await?;
+        answered.extend(found.nodes.into_iter().map(|node| node.of));
+    }
+
+    Ok(answered)
 }
 
 async fn readiness(api: &Api) -> Result<Readiness> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::alert::AlertRow;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::{Machines, RankedNode};
@@ -33,7 +33,7 @@ const STATES: [&str; 18] = [
 ];
 
 /// What a report reads of `/api/v1/hardware`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 pub(super) struct HardwarePage {
     nodes: Vec<NodeHardware>,
     /// The value of `after` for the next page.
@@ -49,13 +49,13 @@ impl HardwarePage {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct NodeHardware {
     node: String,
     readings: Vec<Reading>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Reading {
     sensor: String,
     /// Which one, if a machine has several.

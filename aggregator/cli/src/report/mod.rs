@@ -1,8 +1,8 @@
 //! `plimsoll report`: what an aggregator has of a run or a range, as HTML, Markdown or JSON.
 //!
 //! `ask` collects the `material`, and nothing else asks; `compose` turns it into the `document`,
-//! which is the JSON; `html` and `markdown` write its `sections` for people. `samples` is what
-//! `compare` reads of a JSON.
+//! which is the JSON; `redact` replaces the names in it; `html` and `markdown` write its `sections`
+//! for people. `samples` is what `compare` reads of a JSON.
 //!
 //! DESIGN A85.
 
@@ -16,6 +16,8 @@ mod limits;
 mod machines;
 mod markdown;
 mod material;
+mod pseudonyms;
+mod redact;
 mod samples;
 mod sections;
 #[cfg(test)]
@@ -40,6 +42,7 @@ use compose::compose;
 use document::DrillResult;
 use drill::read;
 use material::Material;
+use redact::redact;
 pub(crate) use samples::side_of;
 use wanted::Wanted;
 
@@ -62,11 +65,17 @@ pub enum Format {
   plimsoll report --from 10:05 --to 10:10 --operation fetch           Markdown on standard output
   plimsoll report run:v42 --output v42.json && plimsoll compare v41.json v42.json
   drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
+  plimsoll report run:v42 --redact --output to-share.html
 
 Without --format, the suffix of --output decides: .html, .md or .json. Ranges are widened to whole
 slots of the history; the range of a run is from its start to its end (`plimsoll runs` lists them).
 Alerts and events are those of the range that the aggregator still has; the ledger has totals since
-the start. Times without a time zone are in the time zone of this machine ($TZ).")]
+the start. Times without a time zone are in the time zone of this machine ($TZ).
+
+With --redact, a name has the same pseudonym (node-1, value-3) everywhere in one report and another in
+the next. Numbers, times, and names of operations, budgets, rules and sensors stay. In texts of events
+and drills names are found that the aggregator knows, paths, addresses and key=value; read their other
+words before you share them.")]
 pub struct ReportArgs {
     /// run:NAME; without it, the fleet in a range
     subject: Option<String>,
@@ -84,6 +93,10 @@ pub struct ReportArgs {
     /// Report of a drill, as printed by --json of any drill but drill-sim; may be repeated
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
+    /// Replace names of nodes, hosts, users, runs and the mesh, values of labels, and paths by
+    /// pseudonyms
+    #[arg(long)]
+    redact: bool,
     #[command(flatten)]
     at: Target,
 }
@@ -109,7 +122,7 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     let with_slots = format == Format::Json;
     let request = Request { api: &api, wanted, named: &args.operation, with_slots };
     let material = request.send(drills).await?;
-    let text = rendered(&material, &now, format)?;
+    let text = rendered(&material, &now, Form { format, redact: args.redact })?;
 
     match &args.output {
         Some(path) => write(path, &text)?,
@@ -119,11 +132,21 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// How a report is written, and whether with its names.
+#[derive(Clone, Copy)]
+struct Form {
+    format: Format,
+    redact: bool,
+}
+
 /// The text of a report.
-fn rendered(material: &Material, now: &Zoned, format: Format) -> Result<String> {
+fn rendered(material: &Material, now: &Zoned, form: Form) -> Result<String> {
     let zone = now.time_zone();
-    let document = compose(material, zone)?;
-    Ok(match format {
+    let mut document = compose(material, zone)?;
+    if form.redact {
+        redact(&mut document, material)?;
+    }
+    Ok(match form.format {
         Format::Html => html::page(&document, zone),
         Format::Markdown => markdown::text(&document, zone),
         Format::Json => serde_json::to_string_pretty(&document)? + "\n",

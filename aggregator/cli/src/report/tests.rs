@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{Freshness, Ledger, Verdict};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::document::{DrillResult, Expectation, Subject};
 use super::material::{Material, NodePoint, OperationPages};
-use super::{Format, rendered};
+use super::{Form, Format};
 
 const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"y|`[z](w)";
 
@@ -146,6 +148,10 @@ fn material(operation: &str, name: &str) -> Material {
             expectations_left_out: 0,
         }],
     }
+}
+
+fn rendered(material: &Material, now: &Zoned, format: Format) -> Result<String> {
+    super::rendered(material, now, Form { format, redact: false })
 }
 
 fn as_json(material: &Material) -> Value {
@@ -348,4 +354,65 @@ fn an_empty_range_and_one_that_is_not_complete_are_stated_in_every_form() {
     assert_eq!((&json["operations"], &json["range"]["resolution"]), (&json!([]), &Value::Null));
     let whole = as_json(&material("fetch", "v42"));
     assert_eq!(whole["notes"], json!([]));
+}
+
+/// A mesh in which `node` is in every place that has names.
+fn named_everywhere(node: &str) -> Material {
+    let mut material = material("fetch", node);
+    // Reasons of a loss are no names.
+    material.ledger.fleet.lost.clear();
+    material.ledger.nodes.iter_mut().for_each(|row| row.ledger.lost.clear());
+    let alert = &mut material.alerts.alerts[0];
+    alert.key.scope = serde_json::from_value(json!({"node": node})).unwrap();
+    alert.summary = format!("{node}.lab: /data/{node} is full (mount=/data/{node}), 7 of 8 GiB");
+    alert.evidence = serde_json::from_value(json!({
+        "metric": "sensor:disk_used_bytes", "labels": {"mount": format!("/data/{node}")},
+        "value": 7.0, "comparison": "greater", "threshold": 6.0,
+    }))
+    .unwrap();
+    material.events.events[0].host = format!("{node}.lab");
+    material.events.events[0].text = format!("deployed by ann@{node} to {node}");
+    material.nodes_silent = [(node.to_owned(), format!("no answer of {node}"))].into();
+    material.nodes = vec![NodePoint {
+        node: node.to_owned(),
+        operation: "fetch".to_owned(),
+        point: serde_json::from_value(point(900.0, 920.0, 50, 12)).unwrap(),
+    }];
+    material
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn no_name_of_a_node_is_left_in_any_form(node in "zq[a-z]{1,4}[0-9]{1,2}(-[a-z]{1,3})?") {
+        let material = named_everywhere(&node);
+        for format in [Format::Json, Format::Markdown, Format::Html] {
+            let open = rendered(&material, &now(), format).unwrap();
+            prop_assert!(open.matches(&node).count() > 10, "{}", open);
+            let redacted =
+                super::rendered(&material, &now(), Form { format, redact: true }).unwrap();
+            prop_assert!(!redacted.contains(&node), "{}", redacted);
+            prop_assert!(redacted.contains("fetch") && redacted.contains("7 of 8 GiB"));
+        }
+    }
+}
+
+#[test]
+fn a_redacted_report_has_one_pseudonym_for_a_name_and_all_figures() {
+    let material = named_everywhere("gpu7");
+    let text = super::rendered(&material, &now(), Form { format: Format::Json, redact: true });
+    let redacted: Value = serde_json::from_str(&text.unwrap()).unwrap();
+    let open = as_json(&material);
+    for key in ["operations", "budgets", "range", "epoch_time_ms", "samples"] {
+        assert_eq!(redacted.get(key), open.get(key), "{key}");
+    }
+    // The mesh, the run and the node are called alike here, and so are their pseudonyms.
+    let name = &redacted["mesh"];
+    let ranked = &redacted["where_the_time_goes"]["nodes"][0]["node"];
+    assert_eq!((name, &redacted["subject"]["run"], ranked), (name, name, name));
+    assert_eq!(&redacted["ledger"]["nodes"][0]["node"], name);
+    // The event's host is called gpu7.lab, which is a name of its own.
+    let summary = redacted["alerts"][0]["summary"].as_str().unwrap();
+    assert_eq!(summary, "node-2: path-1 is full (mount=path-1), 7 of 8 GiB");
+    assert_eq!(redacted["alerts"][0]["evidence"]["labels"]["mount"], "path-1");
 }

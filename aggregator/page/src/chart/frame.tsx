@@ -48,15 +48,20 @@ interface Props {
   cursor: number | null;
   onCursor: (seconds: number | null) => void;
   onZoom?: (from: number, to: number) => void;
+  /** Width of what stands left of the plot, `beside`; without it, of the values of the axis. */
+  left?: number;
+  beside?: ComponentChildren;
+  /** What up and down do, in words. */
+  moves?: string;
   children?: ComponentChildren;
 }
 
 /** Of the letters on an axis; on a wall they grow as all others do. */
-const letters = 0.8 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-export const LEFT = 5.7 * letters;
+export const LETTERS = 0.8 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+export const LEFT = 5.7 * LETTERS;
 const RIGHT = 10;
-const TOP = 8;
-const BOTTOM = 2 * letters;
+export const TOP = 8;
+export const BOTTOM = 2 * LETTERS;
 
 function colours(of: Element): Colours {
   const style = getComputedStyle(of);
@@ -107,10 +112,10 @@ function useSurroundings(of: { current: HTMLElement | null }): [number, number] 
 function axes(
   context: CanvasRenderingContext2D,
   at: Geometry,
-  { from, to, scale, format }: Props,
+  { from, to, scale, format, left = LEFT }: Props,
   of: Colours,
 ) {
-  context.font = `${letters}px system-ui, sans-serif`;
+  context.font = `${LETTERS}px system-ui, sans-serif`;
   context.lineWidth = 1;
   context.strokeStyle = of.grid;
   context.fillStyle = of.muted;
@@ -118,20 +123,20 @@ function axes(
   context.textAlign = "right";
   const right = at.width - RIGHT;
   const bottom = at.height - BOTTOM;
-  for (const value of ticks(scale, Math.max(2, (bottom - TOP) / (2.8 * letters)))) {
+  for (const value of ticks(scale, Math.max(2, (bottom - TOP) / (2.8 * LETTERS)))) {
     const y = Math.round(at.y(value)) + 0.5;
     context.beginPath();
-    context.moveTo(LEFT, y);
+    context.moveTo(left, y);
     context.lineTo(right, y);
     context.stroke();
-    context.fillText(format(value), LEFT - 8, y);
+    context.fillText(format(value), left - 8, y);
   }
   context.textAlign = "center";
   context.textBaseline = "top";
   const withDays = to - from > 86_400;
-  for (const time of timeTicks(from, to, (right - LEFT) / (7 * letters))) {
+  for (const time of timeTicks(from, to, (right - left) / (7 * LETTERS))) {
     const x = Math.round(at.x(time)) + 0.5;
-    if (x < LEFT + 2 * letters || x > right - 2 * letters) continue;
+    if (x < left + 2 * LETTERS || x > right - 2 * LETTERS) continue;
     context.beginPath();
     context.moveTo(x, bottom);
     context.lineTo(x, bottom + 4);
@@ -143,6 +148,7 @@ function axes(
 
 export function Frame(props: Props) {
   const { from, to, scale, columns, height, draw, read, stops, cursor, onCursor, onZoom } = props;
+  const { left = LEFT } = props;
   const box = useRef<HTMLDivElement>(null);
   const base = useRef<HTMLCanvasElement>(null);
   const over = useRef<HTMLCanvasElement>(null);
@@ -152,15 +158,15 @@ export function Frame(props: Props) {
   const [isHere, setHere] = useState(false);
   const help = useId();
 
-  const inner = { width: Math.max(width - LEFT - RIGHT, 1), height: height - TOP - BOTTOM };
+  const inner = { width: Math.max(width - left - RIGHT, 1), height: height - TOP - BOTTOM };
   const geometry: Geometry = {
     width,
     height,
-    x: (seconds) => LEFT + ((seconds - from) / (to - from)) * inner.width,
+    x: (seconds) => left + ((seconds - from) / (to - from)) * inner.width,
     y: (of) => TOP + (1 - position(scale, of)) * inner.height,
   };
   const timeAt = (x: number) => {
-    const share = Math.min(Math.max((x - LEFT) / inner.width, 0), 1);
+    const share = Math.min(Math.max((x - left) / inner.width, 0), 1);
     return from + share * (to - from);
   };
   const columnAt = (seconds: number) => {
@@ -176,7 +182,7 @@ export function Frame(props: Props) {
     axes(context, geometry, props, of);
     context.save();
     context.beginPath();
-    context.rect(LEFT, TOP, inner.width, inner.height);
+    context.rect(left, TOP, inner.width, inner.height);
     context.clip();
     draw(context, geometry, of);
     context.restore();
@@ -195,7 +201,7 @@ export function Frame(props: Props) {
     }
     if (column < 0) return;
     const at = columns[column]!;
-    const [a, b] = [Math.max(geometry.x(at.from), LEFT), geometry.x(at.to)];
+    const [a, b] = [Math.max(geometry.x(at.from), left), geometry.x(at.to)];
     context.strokeStyle = of.text;
     context.lineWidth = 1;
     context.strokeRect(Math.round(a) - 0.5, TOP, Math.max(b - a, 1) + 1, inner.height);
@@ -203,8 +209,8 @@ export function Frame(props: Props) {
       const y = Math.round(geometry.y(value)) + 0.5;
       context.setLineDash([3, 3]);
       context.beginPath();
-      context.moveTo(LEFT, y);
-      context.lineTo(LEFT + inner.width, y);
+      context.moveTo(left, y);
+      context.lineTo(left + inner.width, y);
       context.stroke();
     }
   }, [width, height, theme, cursor, value, anchor, isHere, from, to, columns]);
@@ -281,6 +287,7 @@ export function Frame(props: Props) {
   return (
     <figure class="chart">
       <figcaption>{props.title}</figcaption>
+      {props.beside}
       <div
         class="plot"
         ref={box}
@@ -314,7 +321,7 @@ export function Frame(props: Props) {
         />
       </div>
       <p id={help} class="unseen">
-        Left and right move the cursor{stops ? ", up and down its latency" : ""}.
+        Left and right move the cursor{stops ? `, up and down ${props.moves ?? "its latency"}` : ""}.
         {onZoom ? " With shift they select, enter zooms in, minus zooms out." : ""} The table below
         has the same figures.
       </p>

@@ -21,7 +21,7 @@ const CIVIDIS = [
   [254, 232, 56],
 ];
 
-function colour(share: number, isDark: boolean): string {
+export function colour(share: number, isDark: boolean): string {
   const at = (isDark ? share : 1 - share) * (CIVIDIS.length - 1);
   const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
   const mix = [0, 1, 2].map((part) => {
@@ -112,7 +112,7 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
   );
 }
 
-function Ramp() {
+export function Ramp() {
   const steps = Array.from({ length: 24 }, (_, n) => n / 23);
   return (
     <svg class="ramp" viewBox="0 0 24 1" preserveAspectRatio="none" aria-hidden="true">

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::summary::{BudgetRow, NodeStatus, Summary, Verdict};
+use plimsoll_schemas::summary::{BudgetRow, NodeHistory, NodeStatus, Summary, Verdict};
 
 use super::super::finding::{DoctorReport, Finding};
 use super::super::limits::{CLOCK_SECONDS, CLOCK_SHARE, NAMES_MAX};
 use super::super::mesh::{AggregatorFacts, NodeFacts, Pages, Readiness, cause_and_fix};
 use super::super::settings::Local;
 
+const HISTORY_FIX: &str = "[history] path = \"/var/lib/plimsoll-node/history\" in node.toml, some \
+                           180 MB a day up to mib_max; a broker with users: plimsoll nats-config";
 /// What `/readyz` starts with while the aggregator only needs time.
 const READING: &str = "reading the streams' backlog";
 
@@ -24,19 +26,24 @@ pub(in super::super) fn check(
     for AggregatorFacts { url, pages } in aggregators {
         report.add("aggregator", Ok(answers(url, pages)));
         match pages {
-            Ok(Pages { summary, nodes, .. }) => {
+            Ok(Pages { summary, nodes, histories: answered, .. }) => {
                 let wanted = local.mesh().map(MeshName::as_str);
                 report.add("mesh", mesh(url, &summary.mesh, wanted));
                 report.add("rules", Ok(rules(url, summary)));
                 report.add("clocks", clocks(nodes));
                 report.add("versions", Ok(versions(&summary.version, nodes)));
+                report.add("history", histories(answered));
             }
             Err(_) => {
-                for name in ["mesh", "rules", "clocks", "versions"] {
+                for name in ["mesh", "rules", "clocks", "versions", "history"] {
                     report.add(name, Err(format!("the aggregator {url} does not answer")));
                 }
             }
         }
+    }
+
+    if let Ok(node) = &local.node {
+        report.add("history", Ok(history_of_settings(node.history.path.is_some())));
     }
 }
 
@@ -227,6 +234,34 @@ fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
     others.into_iter().map(finding).collect()
 }
 
+fn histories(answered: &Result<Vec<NodeHistory>, String>) -> Result<Vec<Finding>, String> {
+    let answered = answered.as_ref().map_err(Clone::clone)?;
+    if answered.is_empty() {
+        return Err("no node is up".to_owned());
+    }
+
+    let without: Vec<(&str, &str)> = answered
+        .iter()
+        .filter_map(|node| Some((node.node.as_str(), node.error.as_deref()?)))
+        .collect();
+    let Some((_, error)) = without.first() else { return Ok(Vec::new()) };
+
+    let names: Vec<&str> = without.iter().map(|(node, _)| *node).collect();
+    let nodes = counted(answered.len() as u64, "node");
+    let what = format!(
+        "{} of {nodes} gave nothing of their own history, which charts of machines and query \
+         --node need: {error}",
+        names.len()
+    );
+    Ok(vec![Finding::warning(&listed(&names), what, HISTORY_FIX)])
+}
+
+fn history_of_settings(is_kept: bool) -> Vec<Finding> {
+    let what = "is not set: charts of this machine and query --node have nothing to show";
+    let finding = || Finding::warning("history.path of the node", what.to_owned(), HISTORY_FIX);
+    (!is_kept).then(finding).into_iter().collect()
+}
+
 fn listed(names: &[&str]) -> String {
     let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     let rest = names.len().saturating_sub(NAMES_MAX);
@@ -245,6 +280,10 @@ mod tests {
             "broker": "jetstream", "nodes": [], "operations": [], "budgets": [], "changes": [],
             "samples": {"jobs": 10, "own": 1}});
         serde_json::from_value(text).unwrap()
+    }
+
+    fn pages(summary: Summary, readiness: Readiness) -> Pages {
+        Pages { summary, nodes: Vec::new(), readiness, histories: Ok(Vec::new()) }
     }
 
     fn budget(name: &str, operation: &str, verdict: Verdict) -> BudgetRow {
@@ -291,7 +330,7 @@ mod tests {
         let with = |summary, unready: Option<&str>, warnings: &[&str]| {
             let warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
             let readiness = Readiness { unready: unready.map(str::to_owned), warnings };
-            answers("u", &Ok(Pages { summary, nodes: Vec::new(), readiness }))
+            answers("u", &Ok(pages(summary, readiness)))
         };
         let of = |summary| with(summary, None, &[]);
         assert_eq!(of(summary()), []);
@@ -311,7 +350,7 @@ mod tests {
         let (unready, warnings) = (Some(streams.to_owned()), vec![receiver.to_owned()]);
         let readiness = Readiness { unready, warnings };
         let summary = Summary { ready: false, ..summary() };
-        let found = answers("u", &Ok(Pages { summary, nodes: Vec::new(), readiness }));
+        let found = answers("u", &Ok(pages(summary, readiness)));
         let shown: Vec<_> = found.iter().map(|of| (of.what.as_str(), of.fix.as_str())).collect();
         assert_eq!(
             shown,
@@ -395,6 +434,30 @@ mod tests {
         assert_eq!(clocks(&nodes(&[60.0, 60.0, 0.0])).unwrap()[0].place, "broker's machine");
         assert_eq!(clocks(&nodes(&[60.0])).unwrap()[0].place, "n1");
         assert!(clocks(&[node("n", "", None)]).is_err());
+    }
+
+    #[test]
+    fn nodes_without_a_history_are_named_with_the_setting() {
+        let node = |name: &str, error: Option<&str>| NodeHistory {
+            node: name.to_owned(),
+            samples: 0,
+            answered_from_seconds: 0.0,
+            kept_from_seconds: None,
+            missing: 0,
+            error: error.map(str::to_owned),
+        };
+        let with = vec![node("a", None), node("b", None)];
+        assert_eq!(histories(&Ok(with.clone())), Ok(Vec::new()));
+        let some = [with, vec![node("c", Some("no answer")), node("d", Some("no answer"))]];
+        let found = histories(&Ok(some.concat())).unwrap();
+        assert_eq!((found.len(), found[0].place.as_str()), (1, "c, d"));
+        assert!(found[0].what.starts_with("2 of 4 nodes gave nothing"), "{found:?}");
+        assert!(found[0].what.ends_with(": no answer"), "{found:?}");
+        assert!(found[0].fix.starts_with("[history] path = "), "{found:?}");
+        assert_eq!(histories(&Ok(Vec::new())), Err("no node is up".to_owned()));
+        assert_eq!(histories(&Err("404".to_owned())), Err("404".to_owned()));
+        assert_eq!(history_of_settings(true), []);
+        assert_eq!(history_of_settings(false)[0].place, "history.path of the node");
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! `--redact`: every name in a document becomes a pseudonym, before any form of it is written.
+//! Structs are taken apart whole, so that a new field does not compile until it is decided here.
+//!
+//! DESIGN A192.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use plimsoll_schemas::alert::{Evidence, Scope};
+use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::summary::EventRow;
+use serde_json::{Value, to_value};
+
+use super::document::{
+    AlertResult, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
+    RankedNode, RankedOperation, Subject, TimeRanking,
+};
+use super::material::Material;
+use super::pseudonyms::{NameKind, Pseudonyms};
+
+/// Replaces names in a document that was composed of this material.
+///
+/// # Errors
+/// When the material cannot be searched for names: then none is written.
+pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()> {
+    let mut names = known(material)?;
+    let Document {
+        mesh,
+        subject,
+        notes,
+        where_the_time_goes,
+        hardware,
+        alerts,
+        alert_changes,
+        events,
+        ledger,
+        drills,
+        // Operations, budgets and figures stay.
+        format: _,
+        version: _,
+        time_zone: _,
+        asked_at_seconds: _,
+        plimsoll_version: _,
+        range: _,
+        budgets: _,
+        operations: _,
+        epoch_operation: _,
+        epoch_time_ms: _,
+        epoch_time_ms_avg: _,
+        samples: _,
+        samples_left_out: _,
+    } = document;
+
+    *mesh = names.name(mesh, NameKind::Mesh);
+    if let Subject::Run(run) = subject {
+        *run = names.name(run, NameKind::Run);
+    }
+    texts(notes, &mut names);
+    ranking(where_the_time_goes, &mut names);
+    let Machines { source: _, nodes } = hardware;
+    *nodes = std::mem::take(nodes)
+        .into_iter()
+        .map(|(node, of)| (names.name(&node, NameKind::Node), machine(of, &mut names)))
+        .collect();
+
+    for AlertResult { scope: of, summary, evidence: found, .. } in alerts {
+        *of = scope(of, &mut names);
+        *summary = names.text(summary);
+        found.iter_mut().for_each(|found| evidence(found, &mut names));
+    }
+    for ChangeResult { scope: of, summary, evidence: found, .. } in alert_changes {
+        *of = scope(of, &mut names);
+        *summary = names.text(summary);
+        evidence(found, &mut names);
+    }
+
+    events.iter_mut().for_each(|of| event(of, &mut names));
+    let LedgerResult { nodes, .. } = ledger;
+    nodes.iter_mut().for_each(|row| row.node = names.name(&row.node, NameKind::Node));
+    drills.iter_mut().for_each(|of| drill(of, &mut names));
+    Ok(())
+}
+
+/// Every name that a text may have, also of nodes for which the document has no row.
+fn known(material: &Material) -> Result<Pseudonyms> {
+    let mut names = Pseudonyms::default();
+    names.know(&material.summary.mesh, NameKind::Mesh);
+    if let Subject::Run(run) = &material.subject {
+        names.know(run, NameKind::Run);
+    }
+    let silent = material.nodes_silent.keys();
+    let nodes = material.nodes.iter().map(|row| &row.node).chain(silent);
+    nodes.for_each(|node| names.know(node, NameKind::Node));
+
+    // Names of operations stay, whatever else has them.
+    let of_history = material.operations.iter().map(|of| of.whole.operation.as_str());
+    let of_summary = material.summary.operations.iter().map(|of| of.operation.as_str());
+    let operations: BTreeSet<&str> = of_history.chain(of_summary).collect();
+    let Material { summary, alerts, events, ledger, hardware, .. } = material;
+    let pages = [
+        to_value(summary)?,
+        to_value(alerts)?,
+        to_value(events)?,
+        to_value(ledger)?,
+        to_value(hardware)?,
+    ];
+    pages.iter().for_each(|page| know_those_of(page, &operations, &mut names));
+    Ok(names)
+}
+
+/// The names of a page, by the keys that all pages have them under.
+fn know_those_of(page: &Value, operations: &BTreeSet<&str>, names: &mut Pseudonyms) {
+    let label = |names: &mut Pseudonyms, key: &str, value: &str| {
+        if !operations.contains(value) {
+            names.know(value, NameKind::of_label(key, value));
+        }
+    };
+    match page {
+        Value::Array(all) => all.iter().for_each(|of| know_those_of(of, operations, names)),
+        Value::Object(fields) => {
+            for (key, of) in fields {
+                match (key.as_str(), of) {
+                    ("node" | "host", Value::String(node)) => names.know(node, NameKind::Node),
+                    ("peer", Value::String(peer)) => label(names, "peer", peer),
+                    ("labels" | "cohort", Value::Object(labels)) => {
+                        let pairs = labels.iter().filter_map(|(key, of)| Some((key, of.as_str()?)));
+                        pairs.for_each(|(key, value)| label(names, key, value));
+                    }
+                    // Those of a roll-up are in the order of its definition.
+                    ("labels", Value::Array(pairs)) => {
+                        let pairs = pairs
+                            .iter()
+                            .filter_map(|of| Some((of.get(0)?.as_str()?, of.get(1)?.as_str()?)));
+                        pairs.for_each(|(key, value)| label(names, key, value));
+                    }
+                    _ => know_those_of(of, operations, names),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn texts(of: &mut [String], names: &mut Pseudonyms) {
+    of.iter_mut().for_each(|text| *text = names.text(text));
+}
+
+fn ranking(of: &mut TimeRanking, names: &mut Pseudonyms) {
+    let TimeRanking { formula: _, operations, nodes_by, nodes } = of;
+    for RankedOperation { advice, .. } in operations {
+        *advice = names.text(advice);
+    }
+    *nodes_by = names.text(nodes_by);
+    for RankedNode { node, machine: readings, advice, .. } in nodes {
+        *node = names.name(node, NameKind::Node);
+        *readings = machine(std::mem::take(readings), names);
+        *advice = names.text(advice);
+    }
+}
+
+/// Readings by sensor, whose labels follow its name.
+fn machine(of: BTreeMap<String, Value>, names: &mut Pseudonyms) -> BTreeMap<String, Value> {
+    let reading = |(sensor, value): (String, Value)| {
+        let value = match value {
+            Value::String(text) => Value::String(names.text(&text)),
+            other => other,
+        };
+        (names.text(&sensor), value)
+    };
+    of.into_iter().map(reading).collect()
+}
+
+fn scope(of: &Scope, names: &mut Pseudonyms) -> Scope {
+    match of {
+        Scope::Fleet => Scope::Fleet,
+        Scope::Node(node) => {
+            let name = names.name(node.as_str(), NameKind::Node);
+            Scope::Node(NodeName::new(&name).expect("letters, a hyphen and a number"))
+        }
+    }
+}
+
+fn evidence(of: &mut Evidence, names: &mut Pseudonyms) {
+    match of {
+        Evidence::Value(of) => of.labels = labels(&of.labels, names),
+        Evidence::Straggler(of) => {
+            of.cohort = labels(&of.cohort, names);
+            of.peer = names.name(&of.peer, NameKind::of_label(&of.by, &of.peer));
+        }
+        Evidence::Latency(_) | Evidence::Burn(_) | Evidence::Gap(_) => {}
+    }
+}
+
+fn labels(of: &Labels, names: &mut Pseudonyms) -> Labels {
+    let pair = |(key, value): (&str, &str)| {
+        (key.to_owned(), names.name(value, NameKind::of_label(key, value)))
+    };
+    let pairs: Vec<(String, String)> = of.iter().map(pair).collect();
+    Labels::new(pairs).expect("the keys are those of labels, and pseudonyms are short")
+}
+
+fn event(of: &mut EventRow, names: &mut Pseudonyms) {
+    let EventRow { node, title, text, host, aggregation_key, labels: tags, .. } = of;
+    *node = names.name(node, NameKind::Node);
+    *title = names.text(title);
+    *text = names.text(text);
+    *host = names.name(host, NameKind::Host);
+    *aggregation_key = names.name(aggregation_key, NameKind::Value);
+    *tags = labels(tags, names);
+}
+
+fn drill(of: &mut DrillResult, names: &mut Pseudonyms) {
+    let DrillResult { file, drill, expectations, .. } = of;
+    *file = names.name(file, NameKind::Path);
+    *drill = names.text(drill);
+    for Expectation { name, expected, seen, .. } in expectations {
+        for text in [name, expected, seen] {
+            *text = names.text(text);
+        }
+    }
+}
