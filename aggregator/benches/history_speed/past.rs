@@ -182,7 +182,7 @@ fn opened_and_asked(path: &Path, query: &HistoryQuery, end: u64) -> Result<Histo
 /// The number of samples of a query, whose quantiles are computed too.
 fn ask(store: &HistoryStore, query: &HistoryQuery, end: u64) -> Result<u64> {
     let reading = store.reader().read()?;
-    let layout = Layout::of(query, at(end), &reading.kept_from())?;
+    let layout = Layout::of(&query.range, query.step, at(end), &reading.kept_from())?;
     let mut answer = Accumulator::new(layout);
     ensure!(reading.add_to(&mut answer, &query.pool)?, "the operation is not in the file");
     Ok(answer.points(query).iter().map(|point| point.count).sum())

@@ -6,6 +6,7 @@ use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::blame::BlameArgs;
+use crate::bottlenecks::BottlenecksArgs;
 use crate::compare::CompareArgs;
 use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
@@ -56,6 +57,8 @@ pub enum Command {
     Statistics(StatisticsArgs),
     /// Show quantiles of an operation at any past time
     Query(QueryArgs),
+    /// Show where the time of a run or a range goes, and what is too much of it
+    Bottlenecks(BottlenecksArgs),
     /// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
     Compare(CompareArgs),
     /// Write a baseline or an interval log as an interval log for HdrHistogram tools
@@ -92,6 +95,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll blame                          which rank of a job holds up the others
   plimsoll statistics fetch               mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same at any past time
+  plimsoll bottlenecks run:v42            where the time goes, and what is too much
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, time over budget
   plimsoll profile cpu --pid 4711         functions that a process spends its time in

@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser};
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::blame::blame;
+use plimsoll_cli::bottlenecks::bottlenecks;
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
+            Command::Bottlenecks(args) => bottlenecks(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Report(args) => report(&args).await,

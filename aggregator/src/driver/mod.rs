@@ -548,8 +548,8 @@ impl Driver {
                 let reader = self.checkpointer.history.clone();
                 drop(answer.send((self.mesh.clone(), reader)));
             }
-            Query::Unstored(pool, held, answer) => {
-                drop(answer.send(self.core.history().unstored(&pool, held)));
+            Query::Unstored(pools, held, answer) => {
+                drop(answer.send(self.core.history().unstored(&pools, held)));
             }
             Query::Asker(answer) => {
                 let source = (self.mesh.clone(), self.core.node_names(), self.asker.handle());

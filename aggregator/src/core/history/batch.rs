@@ -36,7 +36,7 @@ pub struct SlotSamples {
 /// What a query adds to what the store holds after a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Unstored {
-    /// The samples of the pool, by slot of the finest tier.
+    /// The samples of the requested pools, by slot of the finest tier.
     pub samples: SlotSamples,
 }
 

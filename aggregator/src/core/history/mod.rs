@@ -26,7 +26,7 @@ use std::sync::Arc;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
 
-pub use answer::Accumulator;
+pub use answer::{Accumulator, Received};
 pub use batch::{BatchId, Coverage, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use pending::Known;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
@@ -183,18 +183,18 @@ impl History {
         self.taken.as_ref().map_or(self.stored, |taken| taken.id).generation
     }
 
-    /// What is to be added for a pool to what a store holds whose latest batch is `held`; `None` if
-    /// that is neither of the two that this history knows of, so that the store is to be read
-    /// again.
-    pub fn unstored(&self, pool: &Pool, held: BatchId) -> Option<Unstored> {
-        let mut samples = self.pending.of(pool);
+    /// What is to be added for some pools to what a store holds whose latest batch is `held`;
+    /// `None` if that is neither of the two that this history knows of, so that the store is to be
+    /// read again.
+    pub fn unstored(&self, pools: &[Pool], held: BatchId) -> Option<Unstored> {
+        let mut samples = self.pending.of(pools);
         // A store that was created beside an older state reads as one before all batches.
         let stored = if self.is_empty { BatchId::default() } else { self.stored };
         match &self.taken {
             // Stored already, though the store has not answered yet: its samples would count twice.
             Some(taken) if taken.id == held => {}
             Some(taken) if stored == held => {
-                samples.add(only(&taken.samples, pool));
+                samples.add(only(&taken.samples, pools));
             }
             None if stored == held => {}
             _ => return None,
@@ -212,11 +212,9 @@ impl History {
     }
 }
 
-/// One pool's samples, and all coverage.
-fn only(samples: &SlotSamples, pool: &Pool) -> SlotSamples {
-    let slots = samples.pools.get(pool).cloned();
-    SlotSamples {
-        pools: slots.into_iter().map(|slots| (pool.clone(), slots)).collect(),
-        coverage: samples.coverage.clone(),
-    }
+/// The samples of these pools, and all coverage.
+fn only(samples: &SlotSamples, pools: &[Pool]) -> SlotSamples {
+    let slots = |pool: &Pool| Some((pool.clone(), samples.pools.get(pool)?.clone()));
+    let pools = pools.iter().filter_map(slots).collect();
+    SlotSamples { pools, coverage: samples.coverage.clone() }
 }

@@ -154,7 +154,8 @@ fn recent(
     };
 
     let reading = reader.read()?;
-    let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);
+    let mut answer =
+        Accumulator::new(Layout::of(&query.range, query.step, now, &reading.kept_from())?);
     let mut side = Side::default();
 
     if reading.add_to(&mut answer, &pool)? {

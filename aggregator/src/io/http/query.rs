@@ -44,9 +44,9 @@ pub enum Query {
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),
-    /// What is to be added of a pool to a reading of the history that holds this batch; `None` if
-    /// the history is to be read again.
-    Unstored(Pool, BatchId, oneshot::Sender<Option<Unstored>>),
+    /// What is to be added of some pools to a reading of the history that holds this batch; `None`
+    /// if the history is to be read again.
+    Unstored(Vec<Pool>, BatchId, oneshot::Sender<Option<Unstored>>),
     /// Pools of which something waits to be stored.
     UnstoredPools(oneshot::Sender<Vec<Pool>>),
     /// The mesh, its nodes, and what asks them for their own histories.

@@ -1,16 +1,20 @@
-//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the
+//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap`, `/api/v1/operations` and
+//! `/api/v1/bottlenecks`. What the
 //! history file holds is read on a thread of its own, one request at a time, and what is not stored
 //! yet is added. With `node=`, nodes are asked for their own histories instead.
 //!
 //! DESIGN A75.
 
+mod bottlenecks;
 mod encoded;
 mod nodes;
 mod parameters;
+mod shares_query;
 
 pub(super) use nodes::latencies;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
@@ -19,10 +23,11 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
-    HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier, OperationsPage,
-    STATISTICS_UNIT,
+    BottlenecksPage, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier,
+    OperationsPage, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
@@ -32,9 +37,9 @@ use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed, near};
 use crate::core::fleet::{OVERFLOW, Pool};
-use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
+use crate::core::history::{Accumulator, HistoryQuery, Layout, Received, Resolution, Unstored};
 use crate::io::history::{HistoryReader, ReadError, Reading};
-use crate::limits::{HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
+use crate::limits::{ASK_ALL_WAIT, HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
 
 const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
                         start with --history and --state";
@@ -55,6 +60,7 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
         .route("/api/v1/query", get(show_query))
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
+        .route("/api/v1/bottlenecks", get(show_bottlenecks))
         .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
 }
@@ -95,7 +101,7 @@ async fn show_hardware(
 ) -> Answer<HardwareHistoryPage> {
     let now = handler.clock.now().wall;
     let query = parameters::parse_hardware(&pairs, now)?;
-    nodes::hardware(&handler.queries, query, now).await.map(Json)
+    nodes::hardware(&handler.queries, query, now, ASK_ALL_WAIT).await.map(Json)
 }
 
 async fn show_operations(
@@ -107,6 +113,15 @@ async fn show_operations(
         return Err(Refusal::bad(why));
     }
     handler.operations().await.map(Json)
+}
+
+async fn show_bottlenecks(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<BottlenecksPage> {
+    let now = handler.clock.now().wall;
+    let query = shares_query::parse(&pairs, now)?;
+    handler.bottlenecks(query, now).await.map(Json)
 }
 
 impl HistoryHandler {
@@ -129,8 +144,8 @@ impl HistoryHandler {
     ) -> Result<P, Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
-        let (reading, unstored) = self.read(&reader, &query.pool).await?;
-        let layout = Layout::of(&query, now, &reading.kept_from())
+        let (reading, unstored) = self.read(&reader, std::slice::from_ref(&query.pool)).await?;
+        let layout = Layout::of(&query.range, query.step, now, &reading.kept_from())
             .map_err(|error| Refusal::bad(error.to_string()))?;
         let pool = query.pool.clone();
 
@@ -156,20 +171,49 @@ impl HistoryHandler {
     async fn read(
         &self,
         reader: &HistoryReader,
-        pool: &Pool,
+        pools: &[Pool],
     ) -> Result<(Reading, Unstored), Refusal> {
         // A checkpoint may be written between the two questions: then what is to be added does not
         // fit the reading, and another one is made.
         for _ in 0..HISTORY_READINGS_MAX {
             let reader = reader.clone();
             let reading = computed(move || reader.read()).await??;
-            let (pool, held) = (pool.clone(), reading.batch());
-            let unstored = self.queries.send(|answer| Query::Unstored(pool, held, answer)).await?;
+            let (pools, held) = (pools.to_vec(), reading.batch());
+            let unstored = self.queries.send(|answer| Query::Unstored(pools, held, answer)).await?;
             if let Some(unstored) = unstored {
                 return Ok((reading, unstored));
             }
         }
         Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
+    }
+
+    /// The samples of several pools over a range, all from one reading: a step and its phases add
+    /// up in it.
+    async fn whole(
+        &self,
+        pools: Vec<Pool>,
+        range: &Range<Wall>,
+        now: Wall,
+    ) -> Result<WholeRange, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let (mesh, reader) = self.reader().await?;
+        let (reading, unstored) = self.read(&reader, &pools).await?;
+        let layout = Layout::of(range, None, now, &reading.kept_from())
+            .map_err(|error| Refusal::bad(error.to_string()))?;
+
+        let whole = computed(move || {
+            let _turn = turn;
+            let (mut samples, mut received) = (BTreeMap::new(), Received::default());
+            for pool in pools {
+                let found = accumulate(&pool, layout.clone(), &reading, &unstored)?;
+                let Some(answer) = found else { continue };
+                received = answer.received().unwrap_or_default();
+                samples.extend(answer.samples().map(|of| (pool, PoolSamples::of(of))));
+            }
+            let kept_from_seconds = kept_from(&reading);
+            Ok::<_, ReadError>(WholeRange { mesh, layout, kept_from_seconds, received, samples })
+        });
+        Ok(whole.await??)
     }
 
     pub(super) async fn operations(&self) -> Result<OperationsPage, Refusal> {
@@ -191,6 +235,30 @@ impl HistoryHandler {
             Ok((mesh, reading, pools))
         });
         listed.await?
+    }
+}
+
+/// Several pools over one range.
+struct WholeRange {
+    mesh: MeshName,
+    layout: Layout,
+    kept_from_seconds: f64,
+    /// Of the fleet, whichever pools were read.
+    received: Received,
+    /// Those that the history knows.
+    samples: BTreeMap<Pool, PoolSamples>,
+}
+
+/// What is read of the samples of one pool.
+struct PoolSamples {
+    exact: ExactFigures,
+    p99_ns: Option<u64>,
+}
+
+impl PoolSamples {
+    fn of(samples: &Histogram) -> Self {
+        let p99_ns = samples.quantile(0.99).map(|found| found.value_ns);
+        Self { exact: samples.exact(), p99_ns }
     }
 }
 
@@ -236,10 +304,10 @@ fn accumulate(
     let mut answer = Accumulator::new(layout);
     let is_known = reading.add_to(&mut answer, pool)?;
     // A series that started after the last checkpoint is in no file yet.
-    if !is_known && unstored.samples.pools.is_empty() {
+    if !is_known && !unstored.samples.pools.contains_key(pool) {
         return Ok(None);
     }
-    answer.add_unstored(unstored);
+    answer.add_unstored(unstored, pool);
     Ok(Some(answer))
 }
 

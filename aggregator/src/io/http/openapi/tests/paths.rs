@@ -8,10 +8,10 @@ use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
 use plimsoll_schemas::summary::{
-    BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
-    HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage,
-    Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage,
-    StatisticsPage, Summary,
+    BackpressurePage, BlamePage, BottlenecksPage, EventsPage, HardwareHistoryPage, HardwarePage,
+    HeadroomPage, HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage,
+    OperationsPage, Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage, RunRow,
+    RunState, RunsPage, StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::json;
@@ -246,6 +246,11 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
     let range = ["from", "to", "last", "step"].map(named);
     let group = ["operation", "rollup", "value"].map(named);
     let figures = ["quantiles", "over", "distribution"].map(named);
+    let of_run =
+        query("run", "The run, in its own range unless one is given", schemas.of::<RunName>());
+    let cycle = "An operation that is a cycle although no phases are below its name";
+    let cycle = query("cycle", cycle, schemas.of::<Operation>());
+    let shares = [of_run, named("rollup"), named("value"), cycle];
     let of_nodes = ["asked_node", "label"].map(named);
     let hardware = ["asked_node_required", "any_sensor"].map(named);
     let bands = query("bands", "Bands of latencies", whole_number(1..=HEATMAP_BANDS_MAX, 48));
@@ -267,6 +272,18 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
             .takes([&group[..], &range, &figures, &[bands]].concat())
             .gives("Samples by column and band", &schemas.of::<HeatmapPage>())
             .or(&[NotFound, Failed]),
+        get(
+            "/api/v1/bottlenecks",
+            "bottlenecks",
+            "Where the time of a run or a range goes, and what is too much of it",
+        )
+        .about(
+            "Shares of cycles and of the time of the nodes, from exact sums, and what the rules of \
+             bottlenecks found. Without `run`, `from`, `to` and `last`: the last hour.",
+        )
+        .takes([&shares[..], &range[..3]].concat())
+        .gives("Shares and bottlenecks", &schemas.of::<BottlenecksPage>())
+        .or(&[NotFound, Failed]),
         get(
             "/api/v1/operations",
             "listOperations",
