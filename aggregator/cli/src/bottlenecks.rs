@@ -6,6 +6,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::{count, counted, percent, span};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::{
     BottleneckRow, BottleneckState, BottlenecksPage, CycleShares, OperationShare,
 };
@@ -165,7 +166,7 @@ fn line(row: &BottleneckRow) -> String {
 
 /// The cycle or node that a finding is about.
 pub(crate) fn about(row: &BottleneckRow) -> &str {
-    let node = row.node.as_ref().map(|node| node.as_str());
+    let node = row.node.as_ref().map(NodeName::as_str);
     row.cycle.as_deref().or(node).unwrap_or("-")
 }
 

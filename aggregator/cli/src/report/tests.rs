@@ -379,7 +379,7 @@ fn the_firing_node_of_a_median_budget_is_the_first_row() {
     assert_eq!((&nodes[0]["node"], &nodes[0]["share"]), (&"n99".into(), &1.0.into()));
     // Of a hundred samples the median is the fiftieth: ten of one millisecond over.
     let over = nodes[0]["over_seconds"].as_f64().unwrap();
-    assert!((over - 0.01).abs() < 1e-9, "{over}");
+    assert!((over - 0.01).abs() < 1e-4, "{over}");
 
     // In windows too: 51 of 100 are forbidden nowhere but there.
     material.nodes.clear();

@@ -297,7 +297,7 @@ fn without_steps_a_class_is_a_share_of_the_nodes_time() {
 #[test]
 fn many_nodes_are_named_up_to_a_bound() {
     let readings = (0..40).map(|n: u32| MachineReading {
-        node: NodeName::new(&format!("n{n}")).unwrap(),
+        node: NodeName::new(format!("n{n}")).unwrap(),
         ..reading("pressure_some_ratio", 0.3 + f64::from(n) / 100.0, 1.0)
     });
     let rows = judged(&Shares::of(&step(&[]), wall(1.0), None), readings.collect());
