@@ -1,4 +1,5 @@
-//! Words of stragglers that rules, evidence and pages share: methods, labels, classes of time.
+//! Words of stragglers and of where the time goes that rules, evidence and pages share: methods,
+//! labels, classes of time.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,24 @@ pub const CLASS_LABEL: &str = "class";
 pub const WORK: [&str; 3] = ["input", "compute", "checkpoint"];
 /// Classes of waiting for other peers, unless a rule names others.
 pub const WAIT: [&str; 1] = ["sync"];
+
+/// Classes of time by which history and shares are kept; clients of ours send these.
+pub const CLASSES: [&str; 8] =
+    ["input", "compute", "sync", "checkpoint", "llm", "database", "mode", OTHER_CLASS];
+/// The class of time that has no other.
+pub const OTHER_CLASS: &str = "other";
+
+/// The class of [`CLASSES`] that a label's value is; [`OTHER_CLASS`] for words of a site's own.
+#[must_use]
+pub fn class_of(label: &str) -> &'static str {
+    CLASSES.into_iter().find(|class| *class == label).unwrap_or(OTHER_CLASS)
+}
+
+/// The step that an operation with a class of time is a phase of, if it is one: DESIGN N85.
+#[must_use]
+pub fn step_of(phase: &str) -> Option<&str> {
+    phase.rsplit_once('.').map(|(step, _)| step)
+}
 
 labelled! {
     /// How a straggler shows.

@@ -98,7 +98,7 @@ async fn poll_for_a_look_at_the_files(api: &Api) {
 }
 
 /// Every subcommand that reads pages.
-const READING: [&str; 11] = [
+const READING: [&str; 12] = [
     "top --once",
     "top --json",
     "alerts",
@@ -108,6 +108,7 @@ const READING: [&str; 11] = [
     "nodes",
     "runs",
     "query",
+    "bottlenecks",
     "report",
     "doctor --json",
 ];

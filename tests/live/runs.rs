@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
 use plimsoll_runtime::client::Api;
-use plimsoll_schemas::summary::{RunOrigin, RunPage, RunState};
+use plimsoll_schemas::summary::{BottlenecksPage, RunOrigin, RunPage, RunState};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::await_checkpoint;
 use serde_json::{Value, from_str, json};
@@ -97,6 +97,53 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     assert_eq!(last.run.name.as_str(), "v42");
     let unknown = api(&stack).request("GET", "/api/v1/runs/v43", None).await.unwrap_err();
     assert!(format!("{unknown:#}").contains("similar: \"v42\""), "{unknown:#}");
+}
+
+/// Sends steps of 10 ms to the first node, 7 ms of which wait for input.
+fn send_steps(stack: &Stack, run: &str, steps: u64) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(&stack.stations()[0].socket).unwrap();
+    let phase = |name: &str, ms: u64| format!("step.{name}:{ms}|ms|#run:{run},class:{name}\n");
+    let step = format!("step:10|ms|#run:{run}\n") + &phase("input", 7) + &phase("other", 3);
+    for _ in 0..steps {
+        socket.send(step.as_bytes()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_shares_of_a_run_are_exact_although_the_aggregator_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = mesh(dir.path()).await;
+    let begin = json!({"name": "v42"});
+    api(&stack).request("POST", "/api/v1/runs", Some(&begin)).await.unwrap();
+    send_steps(&stack, "v42", 150);
+    await_checkpoint(stack.api()).await.unwrap();
+    stack.kill_aggregator();
+    send_steps(&stack, "v42", 150);
+    stack.restart_aggregator().await.unwrap();
+
+    let all_steps = async || {
+        let page = stack.api().get("/api/v1/bottlenecks?run=v42").await.ok()?;
+        let page: BottlenecksPage = from_str(&page).ok()?;
+        (page.cycles.first()?.count >= 300).then_some(page)
+    };
+    let page = until("all steps are in the shares", WAIT, all_steps).await.unwrap();
+    let cycle = &page.cycles[0];
+    let classes = cycle.classes.iter().map(|of| (of.class.as_str(), of.seconds, of.share));
+    let classes: Vec<_> = classes.collect();
+    assert_eq!(classes, [("input", 2.1, Some(0.7)), ("other", 0.9, Some(0.3))]);
+    assert_eq!((cycle.count, cycle.seconds, cycle.parallel), (300, 3.0, false));
+    let names: Vec<&str> = page.operations.iter().map(|of| of.operation.as_str()).collect();
+    assert_eq!(names, ["step", "step.input", "step.other"]);
+
+    let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+    command.args(["bottlenecks", "run:v42", "--url", stack.api().url()]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("by class: input 70 %, other 30 %\n"), "{text}");
+    let unknown = stack.api().get("/api/v1/bottlenecks?run=v43").await.unwrap_err();
+    assert!(format!("{unknown:#}").contains("run \"v43\" is unknown"), "{unknown:#}");
 }
 
 #[tokio::test]

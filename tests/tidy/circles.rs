@@ -8,7 +8,7 @@ pub(crate) const CORES: [(&str, &str); 2] =
     [("aggregator/src/", "aggregator/src/core/"), ("node/src/", "node/src/core/")];
 /// Rooms that a core may have: those of the aggregator, which a reader meets one after the other in
 /// the head of its root file.
-const ROOMS_MAX: usize = 10;
+const ROOMS_MAX: usize = 11;
 
 /// The source folders of the crates that `paths` name: those that hold a `lib.rs`.
 pub(crate) fn sources(paths: &[String]) -> Vec<String> {

@@ -228,7 +228,7 @@ fn opened_and_asked(path: &Path, query: &HistoryQuery, end: u64) -> Result<Histo
 /// The number of samples or values of a query, whose figures are computed too.
 fn ask(store: &HistoryStore, query: &HistoryQuery, end: u64) -> Result<u64> {
     let reading = store.reader().read()?;
-    let layout = Layout::of(query, at(end), &reading.kept_from())?;
+    let layout = Layout::of(&query.range, query.step, at(end), &reading.kept_from())?;
     let mut answer = Accumulator::new(layout);
     let known = reading.add_to(&mut answer, &query.keys())?;
     ensure!(known.contains(&true), "neither operation nor counter is in the file");

@@ -7,6 +7,7 @@ use plimsoll_runtime::exit::TABLE;
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::baseline::BaselineArgs;
 use crate::blame::BlameArgs;
+use crate::bottlenecks::BottlenecksArgs;
 use crate::compare::CompareArgs;
 use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
@@ -60,6 +61,8 @@ pub enum Command {
     Query(QueryArgs),
     /// Show counters and gauges of jobs: rates, ratios and values, now and in the past
     Metrics(MetricsArgs),
+    /// Show where the time of a run or a range goes, and what is too much of it
+    Bottlenecks(BottlenecksArgs),
     /// Compare latencies and rates of two runs: shifts with intervals, noise floor, verdict
     Compare(CompareArgs),
     /// List, show and check baselines: targets of platforms
@@ -98,6 +101,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll blame                          which rank of a job holds up the others
   plimsoll statistics fetch               mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same at any past time
+  plimsoll bottlenecks run:v42            where the time goes, and what is too much
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll baseline check x86             whether nodes meet the targets of a platform
   plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, time over budget

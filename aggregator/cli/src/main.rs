@@ -7,6 +7,7 @@ use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::baseline::baseline;
 use plimsoll_cli::blame::blame;
+use plimsoll_cli::bottlenecks::bottlenecks;
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
             Command::Metrics(args) => metrics(&args).await,
+            Command::Bottlenecks(args) => bottlenecks(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Baseline(args) => baseline(&args).await,
             Command::Hlog(args) => hlog(&args),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::client::Api;
@@ -41,6 +41,15 @@ pub struct RunsArgs {
 pub(crate) async fn find(api: &Api, name: &str) -> Option<RunRow> {
     let found: Result<RunsPage> = page(api, &format!("{PATH}?limit={RUNS_MAX}")).await;
     found.ok()?.runs.into_iter().find(|run| run.name.as_str() == name)
+}
+
+/// The run that the subject of a command names.
+///
+/// # Errors
+/// When it names none.
+pub(crate) fn run_of(subject: &str) -> Result<&str> {
+    let named = subject.strip_prefix("run:");
+    named.with_context(|| format!("{subject:?}: write run:NAME, or --from and --to"))
 }
 
 /// Shows the runs of each aggregator.

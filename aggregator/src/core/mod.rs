@@ -5,12 +5,14 @@
 //! Once a second [`rules`] judges the fleet and [`blame`] which peer of a job is slow; by their
 //! findings [`alerting`] moves alerts and notifies. Alerts and clients order profiles of
 //! [`captures`]. [`history`] collects what was merged for the past, [`runs`] keeps which runs there
-//! are, [`durable`] collects each room's part of a checkpoint, and what the aggregator of a
-//! partition reports to one above, and [`view`] freezes all of them for pages. The state is a fold
-//! over the stream: the same messages in any order lead to the same answer.
+//! are, [`advice`] divides the time of a range, [`durable`] collects each room's part of a
+//! checkpoint, and what the aggregator of a partition reports to one above, and [`view`] freezes
+//! all of them for pages. The state is a fold over the stream: the same messages in any order lead
+//! to the same answer.
 //!
 //! DESIGN A31.
 
+pub mod advice;
 pub mod alerting;
 pub mod blame;
 mod capture_orders;

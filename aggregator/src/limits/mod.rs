@@ -291,6 +291,14 @@ pub const NODES_PAGE_MAX: usize = 1_000;
 pub const HARDWARE_PAGE_MAX: usize = 64;
 /// Bands of latencies in a heatmap.
 pub const HEATMAP_BANDS_MAX: usize = 256;
+/// Operations of which one page has the shares: several steps with 32 phases each. At 20 KiB for
+/// each of two slots that wait for a checkpoint, 5 MiB are copied.
+pub const BOTTLENECK_OPERATIONS_MAX: usize = 128;
+/// Time in which nodes answer with the readings that rules of bottlenecks need: one that keeps a
+/// history takes milliseconds, and commands give up after 5 s.
+pub const BOTTLENECK_ASK_WAIT: Duration = Duration::from_secs(3);
+/// Cycles and nodes that one rule of bottlenecks names: more are no list to work through.
+pub const BOTTLENECKS_OF_RULE_MAX: usize = 16;
 /// Quantiles in one query.
 pub const HISTORY_QUANTILES_MAX: usize = 32;
 /// Limits in one query.

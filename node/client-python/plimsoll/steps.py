@@ -16,7 +16,7 @@ from .diagnostics import DIAGNOSTICS
 from .names import part_name
 from .timing import count_error
 
-CLASSES = ("input", "compute", "sync", "checkpoint", "other")
+CLASSES = ("input", "compute", "sync", "checkpoint", "llm", "database", "mode", "other")
 """Values of the label `class` of a phase: what its time is good for."""
 
 _PhaseKey = Tuple[str, str]

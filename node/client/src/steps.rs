@@ -34,6 +34,12 @@ labelled! {
         Sync = "sync",
         /// Saves its state.
         Checkpoint = "checkpoint",
+        /// Waits for a language model.
+        Llm = "llm",
+        /// Waits for a database.
+        Database = "database",
+        /// Changes from one mode of work to another.
+        Mode = "mode",
         /// Anything else.
         Other = "other",
     }

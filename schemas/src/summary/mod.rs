@@ -7,6 +7,7 @@
 
 mod backpressure;
 mod blame;
+mod bottlenecks;
 mod distribution;
 mod freshness;
 mod history;
@@ -21,6 +22,10 @@ mod statistics;
 
 pub use backpressure::{BackpressurePage, NodeOutbox, OutboxRow};
 pub use blame::{BlamePage, CohortRow, CohortState, RefusedRow, StragglerRow};
+pub use bottlenecks::{
+    BottleneckRow, BottleneckState, BottlenecksPage, ClassShare, CycleShares, OperationShare,
+    WallTime,
+};
 pub use distribution::BucketCount;
 pub use freshness::Freshness;
 pub use history::{

@@ -37,8 +37,13 @@ const READINGS: [(&str, f64, &str); 11] = [
     ("cpu_temperature_celsius", 85.0, "its processors are hot: look at its cooling"),
 ];
 
-/// Advice on an operation that has a limit.
-pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) -> String {
+/// Advice on an operation that has a limit and is over its budget by so many seconds.
+pub(super) fn on_operation(
+    of: &OperationResult,
+    limit: f64,
+    over_seconds: f64,
+    zone: &TimeZone,
+) -> String {
     let at = |quantile: f64| {
         of.quantiles.iter().find(|found| found.quantile == quantile).map(|found| found.value)
     };
@@ -46,6 +51,9 @@ pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) ->
     let max = of.max.unwrap_or_default();
     if max <= limit {
         return "All samples are within the limit.".to_owned();
+    }
+    if over_seconds <= 0.0 {
+        return "Its budget allows the samples that are over the limit.".to_owned();
     }
 
     if median > limit {
@@ -196,9 +204,12 @@ mod tests {
             (operation(0.010, 0.017, 0.040, &even), "single samples are over it (up to 40 ms)"),
             (operation(0.010, 0.030, 0.040, &burst[..8]), "p99 is not"),
         ] {
-            let advice = on_operation(&operation, 0.018, &TimeZone::UTC);
+            let advice = on_operation(&operation, 0.018, 0.5, &TimeZone::UTC);
             assert!(advice.contains(words), "{advice}");
         }
+        let advice =
+            on_operation(&operation(0.010, 0.030, 0.040, &even), 0.018, 0.0, &TimeZone::UTC);
+        assert_eq!(advice, "Its budget allows the samples that are over the limit.");
     }
 
     #[test]

@@ -10,7 +10,9 @@ use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own_name;
-use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
+use plimsoll_schemas::summary::{
+    BottlenecksPage, HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +24,7 @@ use super::limits::{
 use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
 use super::wanted::{RunTimes, SLOT_MIN, Wanted};
+use crate::bottlenecks;
 use crate::runs;
 use crate::targets::{page, with_parameters};
 
@@ -75,6 +78,7 @@ impl Request<'_> {
             ledger: self.get("/api/v1/ledger").await?,
             // An aggregator that has no such page answers with an error.
             hardware: self.hardware().await.ok(),
+            bottlenecks: Err("there are no operations".to_owned()),
             nodes: Vec::new(),
             nodes_silent: BTreeMap::new(),
             summary,
@@ -88,6 +92,8 @@ impl Request<'_> {
         }
 
         self.slots(&mut material).await?;
+        progress("bottlenecks");
+        material.bottlenecks = self.bottlenecks(range).await.map_err(|error| format!("{error:#}"));
         // Last: it can take the longest, and a report without it is still one.
         self.nodes(&mut material).await;
         Ok(material)
@@ -221,6 +227,18 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// Where the time goes; an aggregator that has no such page answers with an error.
+    async fn bottlenecks(&self, range: SecondsRange) -> Result<BottlenecksPage> {
+        let parameters = match &self.wanted {
+            Wanted::Run(name) => vec![("run", Some(name.clone()))],
+            Wanted::Range(_) => {
+                vec![("from", Some(range.from.to_string())), ("to", Some(range.to.to_string()))]
+            }
+        };
+        let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+        self.get(&with_parameters(bottlenecks::PATH, &parameters)).await
+    }
+
     /// Adds what nodes have of the operations with samples over their limits. Without an answer, as
     /// from an aggregator that does not ask nodes, there is just nothing to add.
     async fn nodes(&self, material: &mut Material) {
@@ -252,7 +270,11 @@ impl Request<'_> {
             material.nodes_silent.extend(silent);
             let mut answering: Vec<NodeAnswer> =
                 all.nodes.into_iter().filter(|of| of.samples > 0).collect();
-            answering.sort_by_key(|of| std::cmp::Reverse(of.samples));
+            // Nodes that alerts are about first: with many nodes they may have fewer samples.
+            let firing = material.firing_nodes();
+            answering.sort_by_key(|of| {
+                (!firing.contains(of.node.as_str()), std::cmp::Reverse(of.samples))
+            });
 
             for NodeAnswer { node, .. } in answering.into_iter().take(NODES_ASKED_MAX) {
                 let over = list(&watched(&material.summary, &operation).0, "ns");

@@ -1,13 +1,14 @@
 //! Turns the answers of an aggregator into the document: verdicts, ranks and notes. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
 use plimsoll_schemas::figure::{counted, percent};
+use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{
     BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, OverLimit, Verdict,
@@ -22,7 +23,7 @@ use super::document::{
 use super::limits::{NODES_MAX, ROWS_MAX};
 use super::material::{Material, NodePoint, OperationPages};
 use super::samples::{epoch_rank, epochs_ms, written};
-use super::time_over::{FORMULA, TimeOver};
+use super::time_over::{FORMULA, LimitedQuantile, TimeOver};
 use crate::time_range::shown;
 
 /// The width of a bucket: its share of the value, and no less than these seconds.
@@ -57,6 +58,8 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         plimsoll_version: env!("CARGO_PKG_VERSION"),
         notes: notes(material, &range, &operations, zone),
         budgets: budgets(material),
+        bottlenecks: material.bottlenecks.as_ref().ok().cloned(),
+        bottlenecks_left_out: material.bottlenecks.as_ref().err().cloned(),
         where_the_time_goes: ranking,
         range,
         operations,
@@ -255,7 +258,7 @@ fn over_limit(of: &[OverLimit], limit: f64) -> Option<OverLimit> {
 fn operation(material: &Material, pages: &OperationPages) -> Option<OperationResult> {
     let point = pages.point()?;
     let name = &pages.whole.operation;
-    let limit_seconds = limit_of(&material.summary.budgets, name);
+    let limit_seconds = limit_of(&material.summary.budgets, name).map(|of| of.seconds);
     let column = |point: &HistoryPoint| column(point, limit_seconds);
 
     Some(OperationResult {
@@ -297,11 +300,16 @@ fn column(point: &HistoryPoint, limit: Option<f64>) -> Column {
 }
 
 /// That of the budget that is named like the operation: others may cover a part of it.
-fn limit_of(budgets: &[BudgetRow], operation: &str) -> Option<f64> {
+fn budget_of<'b>(budgets: &'b [BudgetRow], operation: &str) -> Option<&'b BudgetRow> {
     let of_it = |row: &&BudgetRow| row.operation == operation && row.scope == Scope::Fleet;
     let mut rows = budgets.iter().filter(of_it);
     let named = rows.clone().find(|row| row.budget == operation);
-    named.or_else(|| rows.next()).map(|row| row.limit_ns as f64 / 1e9)
+    named.or_else(|| rows.next())
+}
+
+fn limit_of(budgets: &[BudgetRow], operation: &str) -> Option<LimitedQuantile> {
+    let row = budget_of(budgets, operation)?;
+    Some(LimitedQuantile { quantile: row.quantile, seconds: row.limit_ns as f64 / 1e9 })
 }
 
 fn ranking(
@@ -310,8 +318,9 @@ fn ranking(
     machines: &Machines,
     zone: &TimeZone,
 ) -> TimeRanking {
-    let limited = operations.iter().filter_map(|of| Some((of, of.limit_seconds?)));
-    let over = |(of, limit): (&OperationResult, f64)| {
+    let limit = |of: &OperationResult| limit_of(&material.summary.budgets, &of.operation);
+    let limited = operations.iter().filter_map(|of| Some((of, limit(of)?)));
+    let over = |(of, limit): (&OperationResult, LimitedQuantile)| {
         TimeOver::of(&of.distribution, limit, of.max.unwrap_or(f64::INFINITY))
     };
     let total: f64 = limited.clone().map(|found| over(found).seconds).sum();
@@ -322,12 +331,13 @@ fn ranking(
             let own = of.mean.unwrap_or_default() * of.count as f64;
             RankedOperation {
                 operation: of.operation.clone(),
-                limit_seconds: limit,
+                limit_seconds: limit.seconds,
+                limit_quantile: limit.quantile,
                 over_seconds: seconds,
                 over_error_seconds: error_seconds,
                 share: ratio(seconds, total),
                 share_of_own_time: ratio(seconds, own),
-                advice: on_operation(of, limit, zone),
+                advice: on_operation(of, limit.seconds, seconds + error_seconds, zone),
             }
         })
         .collect();
@@ -348,14 +358,19 @@ fn ranked_nodes(
     operations: &[OperationResult],
     machines: &Machines,
 ) -> (String, Vec<RankedNode>) {
-    let by_time = nodes_by_time(&material.nodes, operations);
+    let by_time = nodes_by_time(material, operations);
     let of_windows = by_time.is_empty();
     let mut found = if of_windows { nodes_by_samples(&material.summary.budgets) } else { by_time };
-    let weight = |of: &RankedNode| of.over_seconds.unwrap_or(of.over as f64);
+    let weight = |of: &RankedNode| of.over_seconds.unwrap_or(of.forbidden);
     let total: f64 = found.iter().map(weight).sum();
     let of_all = found.len();
-    found.retain(|of| of.over > 0);
-    found.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then_with(|| a.node.cmp(&b.node)));
+    let firing = material.firing_nodes();
+    found.iter_mut().for_each(|of| of.firing = firing.contains(of.node.as_str()));
+    found.retain(|of| weight(of) > 0.0 || (of.firing && of.over > 0));
+    found.sort_by(|a, b| {
+        let by_weight = || weight(b).total_cmp(&weight(a)).then_with(|| a.node.cmp(&b.node));
+        b.firing.cmp(&a.firing).then_with(by_weight)
+    });
     found.truncate(NODES_MAX);
 
     for of in &mut found {
@@ -368,13 +383,15 @@ fn ranked_nodes(
 
     let by = match (of_windows, found.is_empty()) {
         (false, false) => {
-            "Nodes are ranked by time over budget in the range, from their own histories."
+            "Nodes with firing alerts come first, then nodes by time over budget in the range, \
+             from their own histories."
         }
         (true, false) => {
-            "Nodes are ranked by samples over limits in the current windows of their budgets. No \
-             node has a history (plimsoll-node --history)."
+            "Nodes with firing alerts come first, then nodes by the samples over limits that \
+             their budgets forbid, in the current windows. No node has a history (plimsoll-node \
+             --history)."
         }
-        (_, true) => "No listed node had samples of jobs over a limit.",
+        (_, true) => "No listed node had more samples of jobs over a limit than its budget allows.",
     };
 
     let silent = material.nodes_silent.first_key_value().filter(|_| !of_windows);
@@ -387,16 +404,17 @@ fn ranked_nodes(
 }
 
 /// From the distributions that nodes have of the range.
-fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<RankedNode> {
+fn nodes_by_time(material: &Material, operations: &[OperationResult]) -> Vec<RankedNode> {
     let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
-    for NodePoint { node, operation, point } in points {
+    for NodePoint { node, operation, point } in &material.nodes {
         // A slow broker is no fault of a node.
-        let of = operations.iter().find(|of| of.operation == *operation && !of.own);
-        let Some(limit) = of.and_then(|of| of.limit_seconds) else { continue };
+        let is_of_jobs = operations.iter().any(|of| of.operation == *operation && !of.own);
+        let limit = limit_of(&material.summary.budgets, operation).filter(|_| is_of_jobs);
+        let Some(limit) = limit else { continue };
         let max = point.max.unwrap_or(f64::INFINITY);
         let buckets: Vec<_> = point.distribution.iter().flat_map(BucketCount::all).collect();
         let found = TimeOver::of(&buckets, limit, max);
-        let over = over_limit(&point.over, limit).map_or(0, |over| over.over);
+        let over = over_limit(&point.over, limit.seconds).map_or(0, |over| over.over);
         let of = nodes.entry(node).or_insert_with(|| ranked_node(node));
         of.samples = of.samples.saturating_add(point.count);
         of.over = of.over.saturating_add(over);
@@ -411,31 +429,24 @@ fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<Ra
 /// From the windows of their budgets, which end when the report is made.
 fn nodes_by_samples(budgets: &[BudgetRow]) -> Vec<RankedNode> {
     let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
-    let mut counted: BTreeSet<(&str, &str)> = BTreeSet::new();
     for row in budgets {
         let Scope::Node(node) = &row.scope else { continue };
         // Several budgets of one operation have the same samples.
-        let is_of_jobs = !is_own_name(&row.operation);
-        if is_of_jobs && counted.insert((node.as_str(), row.operation.as_str())) {
+        let is_ranked_by =
+            budget_of(budgets, &row.operation).is_none_or(|of| of.budget == row.budget);
+        if is_ranked_by && !is_own_name(&row.operation) {
             let of = nodes.entry(node.as_str()).or_insert_with(|| ranked_node(node.as_str()));
+            let allowed = row.samples.saturating_sub(rank(row.quantile, row.samples));
             of.samples = of.samples.saturating_add(row.samples);
             of.over = of.over.saturating_add(row.over);
+            of.forbidden += row.over.saturating_sub(allowed) as f64;
         }
     }
     nodes.into_values().collect()
 }
 
 fn ranked_node(name: &str) -> RankedNode {
-    RankedNode {
-        node: name.to_owned(),
-        samples: 0,
-        over: 0,
-        over_seconds: None,
-        over_error_seconds: None,
-        share: 0.0,
-        machine: BTreeMap::new(),
-        advice: String::new(),
-    }
+    RankedNode { node: name.to_owned(), ..RankedNode::default() }
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -10,7 +10,8 @@ use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
-    Band, BucketCount, EventRow, Freshness, Ledger, OverLimit, QuantileValue, Verdict,
+    Band, BottlenecksPage, BucketCount, EventRow, Freshness, Ledger, OverLimit, QuantileValue,
+    Verdict,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -40,6 +41,12 @@ pub(super) struct Document {
     pub(super) budgets: Vec<BudgetResult>,
     /// Jobs' operations first.
     pub(super) operations: Vec<OperationResult>,
+    /// Shares of the time, and what is too much of it; absent from an aggregator without the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bottlenecks: Option<BottlenecksPage>,
+    /// Why they are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bottlenecks_left_out: Option<String>,
     pub(super) where_the_time_goes: TimeRanking,
     pub(super) hardware: Machines,
     pub(super) alerts: Vec<AlertResult>,
@@ -177,15 +184,17 @@ pub(super) struct TimeRanking {
     pub(super) nodes: Vec<RankedNode>,
 }
 
-/// The time of one operation above its limit.
+/// The time of one operation above its limit, as far as its budget forbids it.
 #[derive(Serialize)]
 pub(super) struct RankedOperation {
     pub(super) operation: String,
     pub(super) limit_seconds: f64,
+    /// The quantile that the budget limits: samples beyond it may be above the limit.
+    pub(super) limit_quantile: f64,
     pub(super) over_seconds: f64,
     /// It is off by at most this.
     pub(super) over_error_seconds: f64,
-    /// Its share of all operations' time above their limits.
+    /// Its share of all operations' time over budget.
     pub(super) share: f64,
     /// Its share of the operation's own time.
     pub(super) share_of_own_time: f64,
@@ -196,8 +205,13 @@ pub(super) struct RankedOperation {
 #[derive(Default, Serialize)]
 pub(super) struct RankedNode {
     pub(super) node: String,
+    /// Whether an alert about one of the operations fires for it.
+    pub(super) firing: bool,
     pub(super) samples: u64,
     pub(super) over: u64,
+    /// Of these, samples in the windows of budgets that the budgets forbid.
+    #[serde(skip)]
+    pub(super) forbidden: f64,
     /// Time over budget in the range, if the node keeps its own past.
     pub(super) over_seconds: Option<f64>,
     /// It is off by at most this.

@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::document::Document;
-use super::sections::{Section, Table, Tone, sections, title};
+use super::sections::{sections, title};
+use super::tables::{Section, Table, Tone};
 
 pub(super) fn text(of: &Document, zone: &TimeZone) -> String {
     let mut text = format!("# {}\n", escaped(&title(of)));

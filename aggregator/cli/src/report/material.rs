@@ -1,11 +1,11 @@
 //! What a report is made of: the answers of an aggregator and the reports of drills, as they came.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_compare::history::SecondsRange;
-use plimsoll_schemas::alert::AlertsPage;
+use plimsoll_schemas::alert::{AlertState, AlertsPage, Scope};
 use plimsoll_schemas::summary::{
-    EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage, Summary,
+    BottlenecksPage, EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage, Summary,
 };
 
 use super::document::{DrillResult, Subject};
@@ -44,7 +44,23 @@ pub(super) struct Material {
     pub(super) ledger: LedgerPage,
     /// `/api/v1/hardware`, if the aggregator has it.
     pub(super) hardware: Option<HardwarePage>,
+    /// `/api/v1/bottlenecks`, or why there is none.
+    pub(super) bottlenecks: Result<BottlenecksPage, String>,
     pub(super) drills: Vec<DrillResult>,
+}
+
+impl Material {
+    /// Nodes for which an alert about one of the operations fires.
+    pub(super) fn firing_nodes(&self) -> BTreeSet<&str> {
+        let is_of = |name: &str| self.operations.iter().any(|of| of.whole.operation == name);
+        let firing = self.alerts.alerts.iter().filter(|row| row.state == AlertState::Firing);
+        let firing = firing.filter(|row| is_of(row.key.operation.as_str()));
+        let node = firing.filter_map(|row| match &row.key.scope {
+            Scope::Node(node) => Some(node.as_str()),
+            Scope::Fleet => None,
+        });
+        node.collect()
+    }
 }
 
 /// The range of one operation on one node.

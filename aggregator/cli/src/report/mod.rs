@@ -20,6 +20,8 @@ mod pseudonyms;
 mod redact;
 mod samples;
 mod sections;
+mod shares;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod time_over;
@@ -35,6 +37,7 @@ use jiff::Zoned;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
+use crate::runs::run_of;
 use crate::targets::Target;
 use crate::time_range::TimeRange;
 use ask::Request;
@@ -185,8 +188,7 @@ fn wanted(args: &ReportArgs, now: &Zoned) -> Result<Wanted> {
         );
         return Ok(Wanted::Range(range));
     };
-    let named = subject.strip_prefix("run:");
-    let name = named.with_context(|| format!("{subject:?}: write run:NAME, or --from and --to"))?;
+    let name = run_of(subject)?;
     ensure!(!args.range.is_given(), "{subject}: a run has its own range; leave the times out");
     Ok(Wanted::Run(name.to_owned()))
 }

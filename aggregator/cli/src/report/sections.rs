@@ -10,64 +10,13 @@ use super::document::{
     BudgetResult, Document, DrillResult, LatestVerdict, LedgerResult, OperationResult, Subject,
     TimeRanking,
 };
+use super::shares::shares;
+use super::tables::{Cell, Section, Tone, figure, table, text};
 use super::words::{completeness, evidence, milliseconds_or_so, over, reading};
 use crate::time_range::shown;
 
 /// The quantiles of the table of operations.
 const SHOWN: [f64; 6] = [0.01, 0.5, 0.9, 0.95, 0.99, 0.999];
-
-/// A heading with its paragraphs and tables.
-pub(super) struct Section {
-    /// Names it in a link.
-    pub(super) id: &'static str,
-    pub(super) heading: &'static str,
-    pub(super) paragraphs: Vec<String>,
-    pub(super) tables: Vec<Table>,
-}
-
-/// A table; without rows, a sentence instead.
-pub(super) struct Table {
-    pub(super) caption: String,
-    pub(super) heading: Vec<String>,
-    pub(super) rows: Vec<Vec<Cell>>,
-    pub(super) empty: &'static str,
-}
-
-/// A cell, and how it is shown.
-pub(super) struct Cell {
-    pub(super) words: String,
-    pub(super) tone: Tone,
-}
-
-/// How a cell is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Text,
-    /// As a figure, so that digits are below each other.
-    Figure,
-    Good,
-    /// Neither good nor bad yet.
-    Open,
-    Bad,
-}
-
-impl Tone {
-    fn of(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Within => Self::Good,
-            Verdict::Breach => Self::Bad,
-            Verdict::NoData | Verdict::Insufficient | Verdict::Uncertain => Self::Open,
-        }
-    }
-}
-
-pub(super) fn text(words: impl Into<String>) -> Cell {
-    Cell { words: words.into(), tone: Tone::Text }
-}
-
-pub(super) fn figure(words: impl Into<String>) -> Cell {
-    Cell { words: words.into(), tone: Tone::Figure }
-}
 
 /// The title of a report.
 pub(super) fn title(of: &Document) -> String {
@@ -83,6 +32,7 @@ pub(super) fn sections(of: &Document, zone: &TimeZone) -> Vec<Section> {
         about(of, zone),
         budgets(&of.budgets, zone),
         operations(&of.operations),
+        shares(of),
         time(&of.where_the_time_goes),
         hardware(of),
         alerts(of, zone),
@@ -90,16 +40,6 @@ pub(super) fn sections(of: &Document, zone: &TimeZone) -> Vec<Section> {
         ledger(&of.ledger, zone),
         drills(&of.drills),
     ]
-}
-
-pub(super) fn table(
-    caption: &str,
-    heading: &[&str],
-    rows: Vec<Vec<Cell>>,
-    empty: &'static str,
-) -> Table {
-    let heading = heading.iter().map(|name| (*name).to_owned()).collect();
-    Table { caption: caption.to_owned(), heading, rows, empty }
 }
 
 fn about(of: &Document, zone: &TimeZone) -> Section {
@@ -255,7 +195,11 @@ fn time(of: &TimeRanking) -> Section {
     let operations = of.operations.iter().map(|row| {
         vec![
             text(row.operation.clone()),
-            figure(milliseconds_or_so(Some(row.limit_seconds))),
+            figure(format!(
+                "{} ≤ {}",
+                quantile(row.limit_quantile),
+                milliseconds_or_so(Some(row.limit_seconds))
+            )),
             figure(time_over(row.over_seconds, row.over_error_seconds)),
             figure(percent(row.share)),
             figure(percent(row.share_of_own_time)),
@@ -268,8 +212,9 @@ fn time(of: &TimeRanking) -> Section {
         let readings = readings.map(|(name, value)| format!("{name} {}", reading(name, value)));
         let machine = readings.collect::<Vec<_>>().join(", ");
 
+        let name = if row.firing { format!("{} (firing)", row.node) } else { row.node.clone() };
         vec![
-            text(row.node.clone()),
+            text(name),
             figure(match (row.over_seconds, row.over_error_seconds) {
                 (Some(seconds), Some(error)) => time_over(seconds, error),
                 _ => "not available".to_owned(),

@@ -7,7 +7,7 @@ use plimsoll_blame::{Class, StepTimes};
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::rules::CLASSES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::straggler::CLASS_LABEL;
+use plimsoll_schemas::straggler::{CLASS_LABEL, step_of};
 
 use super::rule::JudgedRule;
 use crate::core::fleet::MergedSamples;
@@ -42,10 +42,9 @@ struct Phase<'m> {
     class: &'m str,
 }
 
-/// The step that a series is a phase of: DESIGN N85.
 fn phase(series: &Series) -> Option<Phase<'_>> {
     let class = series.labels.get(CLASS_LABEL)?;
-    series.operation.as_str().rsplit_once('.').map(|(step, _)| Phase { step, class })
+    step_of(series.operation.as_str()).map(|step| Phase { step, class })
 }
 
 impl<'m> MessageSteps<'m> {

@@ -15,6 +15,7 @@ use super::exact_sum::ExactSum;
 use super::metric::{MetricKey, MetricTotals};
 use super::query::{HistoryQuery, Layout};
 use super::resolution::Resolution;
+use crate::core::fleet::Pool;
 
 /// Samples, values of metrics and coverage of each point of a query.
 #[derive(Debug)]
@@ -23,6 +24,14 @@ pub struct Accumulator {
     points: Vec<Point>,
     /// As many of each as points.
     metrics: BTreeMap<MetricKey, Vec<MetricTotals>>,
+}
+
+/// The nodes' time that was received in a range.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Received {
+    pub ns: u64,
+    /// Its share of what was expected, if that is known.
+    pub ratio: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -91,10 +100,11 @@ impl Accumulator {
         }
     }
 
-    pub fn add_unstored(&mut self, unstored: &Unstored) {
+    /// Adds what the store lacks of a pool, and of metrics.
+    pub fn add_unstored(&mut self, unstored: &Unstored, pool: &Pool) {
         let Unstored { samples: SlotSamples { pools, metrics, coverage } } = unstored;
         let begin = |number| Resolution::TenSeconds.begin(number);
-        for (number, samples) in pools.values().flatten() {
+        for (number, samples) in pools.get(pool).into_iter().flatten() {
             if let Some(point) = self.point(begin(*number)) {
                 point.samples.merge(samples);
             }
@@ -147,6 +157,18 @@ impl Accumulator {
 
         let counts = counts.collect();
         (bands, counts)
+    }
+
+    /// The samples of the first point: of the whole range, if it was not divided.
+    pub fn samples(&self) -> Option<&Histogram> {
+        self.points.first().map(|point| &point.samples)
+    }
+
+    /// What was received of the nodes' time in the first point.
+    pub fn received(&self) -> Option<Received> {
+        let Point { range, coverage, .. } = self.points.first()?;
+        let length = range.end.min(self.layout.now).since(range.start);
+        Some(Received { ns: coverage.received_ns, ratio: coverage.ratio(length) })
     }
 
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {

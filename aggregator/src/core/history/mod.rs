@@ -29,7 +29,7 @@ use std::sync::Arc;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
 
-pub use answer::Accumulator;
+pub use answer::{Accumulator, Received};
 pub use batch::{BatchId, Coverage, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use exact_sum::ExactSum;
 pub use metric::{HistoryKey, MetricKey, MetricTotals};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
+use plimsoll_schemas::straggler::{CLASS_LABEL, class_of};
 use plimsoll_schemas::time::{Wall, nanos};
 
 use super::batch::{Coverage, SlotSamples, node_time};
@@ -79,6 +80,7 @@ impl Pending {
                 let of = NodeSamples { node: &merged.node, number, packed };
                 self.add_to_fleet(&series.operation, of, known.operations);
                 self.add_to_groups(series, &samples.node_labels, of, known.rollups);
+                self.add_to_class(series, of, known);
             }
             self.metrics.add(&merged.node, samples, known.rollups);
         }
@@ -128,13 +130,30 @@ impl Pending {
         rollups: &Rollups,
     ) {
         for (rollup, group) in rollups.groups_of(series, of_node) {
-            if !self.groups.contains_key(rollup) {
-                self.groups.insert(rollup.to_owned(), BTreeMap::new());
-            }
-            let Some(groups) = self.groups.get_mut(rollup) else { continue };
-            let slots = groups.entry(group).or_default();
-            add(slots, of, &mut self.room);
+            self.add_to_group(rollup, group, of);
         }
+    }
+
+    /// Operations by their class of time, here alone: windows and metrics need no such roll-up.
+    /// The words are few, so their number is bounded by that of the operations (A185).
+    fn add_to_class(&mut self, series: &Series, of: NodeSamples<'_>, known: Known<'_>) {
+        let Some(class) = series.labels.get(CLASS_LABEL) else { return };
+        let is_of_site = |name: &str| known.rollups.iter().any(|of| of.definition.name == name);
+        if known.operations.get(&series.operation).is_none() || is_of_site(CLASS_LABEL) {
+            return;
+        }
+        let values = vec![class_of(class).into()];
+        let group = Group { operation: series.operation.clone(), values };
+        self.add_to_group(CLASS_LABEL, group, of);
+    }
+
+    fn add_to_group(&mut self, rollup: &str, group: Group, of: NodeSamples<'_>) {
+        if !self.groups.contains_key(rollup) {
+            self.groups.insert(rollup.to_owned(), BTreeMap::new());
+        }
+        let Some(groups) = self.groups.get_mut(rollup) else { return };
+        let slots = groups.entry(group).or_default();
+        add(slots, of, &mut self.room);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -120,9 +120,14 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The division of a query's range, given what the tiers keep.
-    pub fn of(query: &HistoryQuery, now: Wall, kept_from: &KeptFrom) -> Result<Self, NoHistory> {
-        let asked = &query.range;
+    /// The division of a range into points of a step, given what the tiers keep; into one point
+    /// without a step.
+    pub fn of(
+        asked: &Range<Wall>,
+        step: Option<Duration>,
+        now: Wall,
+        kept_from: &KeptFrom,
+    ) -> Result<Self, NoHistory> {
         if asked.end <= asked.start {
             return Err(NoHistory::Inverted);
         }
@@ -135,7 +140,7 @@ impl Layout {
         let resolution = resolution_at(kept_from, asked.start);
         let range = widened(&(asked.start..end), resolution);
         let whole = range.end.since(range.start);
-        let step = query.step.map_or(whole, |step| round_up(step, resolution.slot()));
+        let step = step.map_or(whole, |step| round_up(step, resolution.slot()));
         check_points(whole, step)?;
         Ok(Self { resolution: Some(resolution), range, step, now })
     }

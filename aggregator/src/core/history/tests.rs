@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::fleet::{
-    Batch, Definition, Limits, MergedSamples, Operations, Pool, Retention, Rollups, Times,
+    Batch, Definition, Group, Limits, MergedSamples, Operations, Pool, Retention, Rollups, Times,
 };
 use crate::limits::HISTORY_PENDING_SHARE;
 use plimsoll_schemas::budget::Window;
@@ -74,6 +74,42 @@ pub(crate) fn add_metrics(history: &mut History, seconds: u64, value: f64) {
     let mut snapshot = merged(seconds, 1);
     (snapshot.samples[0].latency, snapshot.reported) = (latency, None);
     history.on_merged(&snapshot, known);
+}
+
+#[test]
+fn a_sample_with_a_class_is_also_in_the_group_of_its_class() {
+    let with_class = |history: &mut History, name: &str, class: &str, rollups: &Rollups| {
+        let mut merged = merged(5, 7);
+        let of = &mut merged.samples[0].latency.histograms;
+        let packed = of.iter().next().unwrap().1.clone();
+        let labels = Labels::new([("class", class)]).unwrap();
+        let series = Series { operation: Operation::new(name).unwrap(), labels };
+        *of = [(series, packed)].into_iter().collect();
+        history.on_merged(&merged, Known { operations: &operations(), rollups });
+    };
+    let of_class = |class: &str| {
+        let operation = Operation::new("op").unwrap();
+        Pool::Group("class".to_owned(), Group { operation, values: vec![class.into()] })
+    };
+    let mut history = History::kept(StoredHistory::default());
+    let none = Rollups::default();
+    with_class(&mut history, "op", "sync", &none);
+    with_class(&mut history, "op", "a word of a site", &none);
+    // The fleet has no room for it.
+    with_class(&mut history, "unknown", "sync", &none);
+    let other = Pool::Fleet(Operation::new("other").unwrap());
+    let all = [pool(), other, of_class("other"), of_class("sync")].map(HistoryKey::Samples);
+    assert_eq!(history.keys(), all);
+    let keys = [pool(), of_class("sync")].map(HistoryKey::Samples);
+    let unstored = history.unstored(&keys, BatchId::default()).unwrap();
+    assert_eq!(count(&unstored.samples), 3, "two of the operation, and one of the class");
+
+    let mut history = History::kept(StoredHistory::default());
+    let own = Rollups::default().redefined(&[Definition::of_label("class")]);
+    with_class(&mut history, "op", "sync", &own);
+    let key = HistoryKey::Samples(of_class("sync"));
+    let unstored = history.unstored(&[key], BatchId::default()).unwrap();
+    assert_eq!(count(&unstored.samples), 0, "a roll-up of that name takes its place");
 }
 
 /// Slots that one node alone can begin: four fifths of all.
@@ -294,7 +330,7 @@ proptest! {
         nodes: None,
         };
         let now = at(begin + length);
-        let Ok(layout) = Layout::of(&query, now, &KeptFrom::default()) else {
+        let Ok(layout) = Layout::of(&query.range, query.step, now, &KeptFrom::default()) else {
             prop_assert!(length / step.next_multiple_of(10) > 1_000);
             return Ok(());
         };
@@ -321,7 +357,9 @@ fn a_range_that_cannot_be_answered_is_refused_with_the_fix() {
         with_distribution: false,
         nodes: None,
     };
-    let layout = |query| Layout::of(&query, at(100_000), &KeptFrom::default());
+    let layout = |query: HistoryQuery| {
+        Layout::of(&query.range, query.step, at(100_000), &KeptFrom::default())
+    };
     assert_eq!(layout(query(50, 50, 10)), Err(NoHistory::Inverted));
     assert_eq!(layout(query(100_000, 100_010, 10)), Err(NoHistory::Future));
     let error = layout(query(0, 100_000, 10)).unwrap_err().to_string();

@@ -165,7 +165,8 @@ fn recent(
     let query = if is_rate { of_metric() } else { of_operation };
 
     let reading = reader.read()?;
-    let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);
+    let mut answer =
+        Accumulator::new(Layout::of(&query.range, query.step, now, &reading.kept_from())?);
     let mut side = Side::default();
     if !reading.add_to(&mut answer, &query.keys())?.contains(&true) {
         return Ok(side);

@@ -101,10 +101,11 @@ impl Kept {
 
     fn accumulated(&self, query: &HistoryQuery, now: u64) -> (Layout, Accumulator) {
         let reading = self.store.as_ref().unwrap().reader().read().unwrap();
-        let layout = Layout::of(query, at(now), &reading.kept_from()).unwrap();
+        let layout = Layout::of(&query.range, query.step, at(now), &reading.kept_from()).unwrap();
         let mut answer = Accumulator::new(layout.clone());
         reading.add_to(&mut answer, &query.keys()).unwrap();
-        answer.add_unstored(&self.history.unstored(&query.keys(), reading.batch()).unwrap());
+        let unstored = self.history.unstored(&query.keys(), reading.batch()).unwrap();
+        answer.add_unstored(&unstored, &query.pool);
         (layout, answer)
     }
 }
@@ -286,7 +287,7 @@ fn a_heatmap_counts_every_sample_in_the_band_and_column_that_it_lies_in() {
     kept.write(1_600, true);
     let asked = query(1_000..1_600, Some(60));
     let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
-    let layout = Layout::of(&asked, at(1_600), &reading.kept_from()).unwrap();
+    let layout = Layout::of(&asked.range, asked.step, at(1_600), &reading.kept_from()).unwrap();
     let mut answer = Accumulator::new(layout.clone());
     assert_eq!(answer.bands(20), (Vec::new(), vec![Vec::new(); layout.points().count()]));
     reading.add_to(&mut answer, &asked.keys()).unwrap();
@@ -487,7 +488,7 @@ fn a_damaged_slot_fails_the_query_and_no_write() {
     }
     let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
     let asked = query(40..60, None);
-    let layout = Layout::of(&asked, at(60), &KeptFrom::default()).unwrap();
+    let layout = Layout::of(&asked.range, asked.step, at(60), &KeptFrom::default()).unwrap();
     let error = reading.add_to(&mut Accumulator::new(layout), &asked.keys()).unwrap_err();
     assert!(error.to_string().contains("checksum"), "{error}");
     kept.add(51, 7);

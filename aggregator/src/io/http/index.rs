@@ -36,6 +36,9 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/metrics    JSON: counters and gauges of jobs, with their values now
 /api/v1/heatmap    JSON: the same by time and latency; these parameters and ?bands=48
 /api/v1/operations JSON: the operations and groups that the history has
+/api/v1/bottlenecks
+                   JSON: where the time of a run or a range goes, and what is too much of it
+                   ?run=, rollup=, value=, cycle=, from=, to=, last=2h
 /api/v1/runs       JSON: the runs, newest first
                    ?state=running|ended|no_end, limit=1..1000
                    POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}

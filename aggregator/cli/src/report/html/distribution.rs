@@ -9,7 +9,7 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::summary::BucketCount;
 
 use super::super::document::OperationResult;
-use super::super::sections::{self as cell, Table, table};
+use super::super::tables::{self as cell, Table, table};
 use super::super::words::milliseconds_or_so;
 use super::{Figure, Picture};
 

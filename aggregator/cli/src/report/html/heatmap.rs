@@ -10,7 +10,7 @@ use plimsoll_compare::svg::{LogAxis, label, line, px};
 use plimsoll_schemas::figure::{count, counted};
 
 use super::super::document::{Column, OperationResult, OverTime};
-use super::super::sections::{self as cell, Table, table};
+use super::super::tables::{self as cell, Table, table};
 use super::super::words::{completeness, milliseconds_or_so, over};
 use super::colour_scale::ColourScale;
 use super::time_axis::ticks;

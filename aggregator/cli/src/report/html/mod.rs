@@ -14,7 +14,8 @@ use plimsoll_schemas::figure::counted;
 
 use super::document::{Document, OperationResult};
 use super::limits::OPERATIONS_DRAWN_MAX;
-use super::sections::{Cell, Section, Table, Tone, sections, title};
+use super::sections::{sections, title};
+use super::tables::{Cell, Section, Table, Tone};
 use colour_scale::ColourScale;
 
 /// Cells with more are sentences, which need some width where the page has little.

@@ -1,10 +1,12 @@
-//! Which labels a shard keeps: those by which the aggregator above groups or selects samples. All
-//! others are merged, so that a report grows with what is asked for and not with the nodes.
+//! Which labels a shard keeps: those by which the aggregator above groups or selects samples, and
+//! the class of time, by which its history has them. All others are merged, so that a report grows
+//! with what is asked for and not with the nodes.
 
 use std::collections::BTreeSet;
 
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::straggler::CLASS_LABEL;
 
 use crate::core::fleet::Definition;
 
@@ -19,6 +21,7 @@ impl KeptLabels {
     /// Those that roll-ups group by and budgets select.
     pub fn of(rules: &Rules, rollups: &[Definition]) -> Self {
         let mut kept = Self::default();
+        kept.of_series.insert(CLASS_LABEL.to_owned());
         for Definition { by, either_by, nodes_by, .. } in rollups {
             kept.of_series.extend(by.iter().chain(either_by).cloned());
             kept.of_nodes.extend(nodes_by.iter().chain(either_by).cloned());

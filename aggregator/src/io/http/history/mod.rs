@@ -1,18 +1,22 @@
-//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the
+//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap`, `/api/v1/operations` and
+//! `/api/v1/bottlenecks`. What the
 //! history file holds is read on a thread of its own, one request at a time, and what is not stored
 //! yet is added. With `node=`, nodes are asked for their own histories instead.
 //!
 //! DESIGN A75.
 
+mod bottlenecks;
 mod encoded;
 mod metrics;
 mod nodes;
 mod parameters;
+mod shares_query;
 
 pub(super) use metrics::page as metric_page;
 pub(super) use nodes::latencies;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
@@ -21,10 +25,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
-    HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier, OperationsPage,
-    STATISTICS_UNIT,
+    BottlenecksPage, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier,
+    OperationsPage, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
@@ -34,9 +39,11 @@ use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed, near};
 use crate::core::fleet::{OVERFLOW, Pool};
-use crate::core::history::{Accumulator, HistoryKey, HistoryQuery, Layout, Resolution, Unstored};
+use crate::core::history::{
+    Accumulator, HistoryKey, HistoryQuery, Layout, Received, Resolution, Unstored,
+};
 use crate::io::history::{HistoryReader, ReadError, Reading};
-use crate::limits::{HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
+use crate::limits::{ASK_ALL_WAIT, HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
 
 const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
                         start with --history and --state";
@@ -58,6 +65,7 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
         .route("/api/v1/metrics", get(metrics::show_list))
+        .route("/api/v1/bottlenecks", get(show_bottlenecks))
         .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
 }
@@ -101,7 +109,7 @@ async fn show_hardware(
 ) -> Answer<HardwareHistoryPage> {
     let now = handler.clock.now().wall;
     let query = parameters::parse_hardware(&pairs, now)?;
-    nodes::hardware(&handler.queries, query, now).await.map(Json)
+    nodes::hardware(&handler.queries, query, now, ASK_ALL_WAIT).await.map(Json)
 }
 
 async fn show_operations(
@@ -113,6 +121,15 @@ async fn show_operations(
         return Err(Refusal::bad(why));
     }
     handler.operations().await.map(Json)
+}
+
+async fn show_bottlenecks(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<BottlenecksPage> {
+    let now = handler.clock.now().wall;
+    let query = shares_query::parse(&pairs, now)?;
+    handler.bottlenecks(query, now).await.map(Json)
 }
 
 impl HistoryHandler {
@@ -136,14 +153,16 @@ impl HistoryHandler {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
         let (reading, unstored) = self.read(&reader, query.keys()).await?;
-        let layout = Layout::of(&query, now, &reading.kept_from())
+        let layout = Layout::of(&query.range, query.step, now, &reading.kept_from())
             .map_err(|error| Refusal::bad(error.to_string()))?;
         let of = query.clone();
 
         let page = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
-            let answer = accumulate(&query, layout, &reading, &unstored)?;
+            // The samples of a metric's operation and what it is divided by may be missing.
+            let asked = if query.metrics.is_empty() { 0..1 } else { 1..3 };
+            let answer = accumulate(&query.keys(), asked, layout, &reading, &unstored)?;
             Ok::<_, ReadError>(
                 answer.map(|answer| page(&Answered { mesh, query, reading, answer })),
             )
@@ -182,6 +201,37 @@ impl HistoryHandler {
         Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
     }
 
+    /// The samples of several pools over a range, all from one reading: a step and its phases add
+    /// up in it.
+    async fn whole(
+        &self,
+        pools: Vec<Pool>,
+        range: &Range<Wall>,
+        now: Wall,
+    ) -> Result<WholeRange, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let (mesh, reader) = self.reader().await?;
+        let keys: Vec<HistoryKey> = pools.iter().cloned().map(HistoryKey::Samples).collect();
+        let (reading, unstored) = self.read(&reader, keys).await?;
+        let layout = Layout::of(range, None, now, &reading.kept_from())
+            .map_err(|error| Refusal::bad(error.to_string()))?;
+
+        let whole = computed(move || {
+            let _turn = turn;
+            let (mut samples, mut received) = (BTreeMap::new(), Received::default());
+            for pool in pools {
+                let key = [HistoryKey::Samples(pool.clone())];
+                let found = accumulate(&key, 0..1, layout.clone(), &reading, &unstored)?;
+                let Some(answer) = found else { continue };
+                received = answer.received().unwrap_or_default();
+                samples.extend(answer.samples().map(|of| (pool, PoolSamples::of(of))));
+            }
+            let kept_from_seconds = kept_from(&reading);
+            Ok::<_, ReadError>(WholeRange { mesh, layout, kept_from_seconds, received, samples })
+        });
+        Ok(whole.await??)
+    }
+
     pub(super) async fn operations(&self) -> Result<OperationsPage, Refusal> {
         let (mesh, reading, pools) = self.pools().await?;
         Ok(operations_page(&mesh, &reading, &pools))
@@ -218,6 +268,30 @@ fn pools(keys: Vec<HistoryKey>) -> Vec<Pool> {
     pools.collect()
 }
 
+/// Several pools over one range.
+struct WholeRange {
+    mesh: MeshName,
+    layout: Layout,
+    kept_from_seconds: f64,
+    /// Of the fleet, whichever pools were read.
+    received: Received,
+    /// Those that the history knows.
+    samples: BTreeMap<Pool, PoolSamples>,
+}
+
+/// What is read of the samples of one pool.
+struct PoolSamples {
+    exact: ExactFigures,
+    p99_ns: Option<u64>,
+}
+
+impl PoolSamples {
+    fn of(samples: &Histogram) -> Self {
+        let p99_ns = samples.quantile(0.99).map(|found| found.value_ns);
+        Self { exact: samples.exact(), p99_ns }
+    }
+}
+
 /// The samples of a query, and what they were read from.
 pub(super) struct Answered {
     mesh: MeshName,
@@ -246,25 +320,29 @@ impl Answered {
     }
 }
 
-/// All that a query wants, stored and not stored yet; `None` if there never was any.
+/// All that some keys have, stored and not stored yet; `None` if there never was any of those at
+/// these places.
 fn accumulate(
-    query: &HistoryQuery,
+    keys: &[HistoryKey],
+    asked: Range<usize>,
     layout: Layout,
     reading: &Reading,
     unstored: &Unstored,
 ) -> Result<Option<Accumulator>, ReadError> {
     let mut answer = Accumulator::new(layout);
-    let keys = query.keys();
-    let known = reading.add_to(&mut answer, &keys)?;
+    let known = reading.add_to(&mut answer, keys)?;
     // A series that started after the last checkpoint is in no file yet.
-    let unstored_keys: Vec<HistoryKey> = unstored.samples.keys().collect();
-    let is_known = |(key, is_stored): (&HistoryKey, bool)| is_stored || unstored_keys.contains(key);
-    // The samples of a metric's operation and what it is divided by may be missing.
-    let asked = if query.metrics.is_empty() { 0..1 } else { 1..3 };
-    if !keys.iter().zip(known).skip(asked.start).take(asked.len()).any(is_known) {
+    let is_unstored = |key: &HistoryKey| match key {
+        HistoryKey::Samples(pool) => unstored.samples.pools.contains_key(pool),
+        HistoryKey::Metric(metric) => unstored.samples.metrics.contains_key(metric),
+    };
+    let mut known = keys.iter().zip(known).skip(asked.start).take(asked.len());
+    if !known.any(|(key, is_stored)| is_stored || is_unstored(key)) {
         return Ok(None);
     }
-    answer.add_unstored(unstored);
+    if let Some(first) = keys.first() {
+        answer.add_unstored(unstored, first.pool());
+    }
     Ok(Some(answer))
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use plimsoll_clock::Stopwatch;
@@ -23,13 +24,17 @@ use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
 use crate::io::http::query::{Query, QuerySender};
 use crate::io::http::refusal::{Refusal, near};
-use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX, READING_POINTS_MAX};
+use crate::limits::{
+    ASK_ALL_WAIT, ASK_NODES_AT_ONCE, ASK_WAIT, HISTORY_NODES_MAX, READING_POINTS_MAX,
+};
 
 struct Requests<'q> {
     handle: &'q AskHandle,
     of: HistoryOf,
     layout: &'q Layout,
     begun: Stopwatch,
+    /// Time for all of them.
+    wait: Duration,
 }
 
 /// Who is asked, and by what.
@@ -56,7 +61,8 @@ pub(in crate::io::http) async fn latencies(
     answer.expect_nodes(names.len());
     let answer = Mutex::new(answer);
     let of = HistoryOf::Latency { operation: operation.clone(), labels: labels.clone() };
-    let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
+    let (begun, wait) = (Stopwatch::start(), ASK_ALL_WAIT);
+    let requests = Requests { handle: &handle, of, layout: &layout, begun, wait };
 
     let rows = requests.ask_all(&names, |row, slots| {
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,11 +95,12 @@ pub(in crate::io::http) async fn latencies(
     })
 }
 
-/// The page of hardware readings that nodes answer.
+/// The page of hardware readings that nodes answer within this time.
 pub(super) async fn hardware(
     queries: &QuerySender,
     query: HardwareQuery,
     now: Wall,
+    wait: Duration,
 ) -> Result<HardwareHistoryPage, Refusal> {
     let step = query.step.or_else(|| Some(query.range.end.since(query.range.start)));
     let layout = Layout::of_nodes(&query.range, step, now)
@@ -104,7 +111,8 @@ pub(super) async fn hardware(
     let found = Mutex::new(BTreeMap::new());
     // In equal shares, so that a node that answers too much leaves the others theirs (A88).
     let room = READING_POINTS_MAX / names.len().max(1);
-    let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
+    let begun = Stopwatch::start();
+    let requests = Requests { handle: &handle, of, layout: &layout, begun, wait };
 
     let rows = requests.ask_all(&names, |row, slots| {
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,10 +264,12 @@ impl Requests<'_> {
                 step_ns: nanos(self.layout.node_slot()),
             };
 
-            let left_of_all = ASK_ALL_WAIT.saturating_sub(self.begun.elapsed());
+            let left_of_all = self.wait.saturating_sub(self.begun.elapsed());
             let response = timeout(left_of_all, self.handle.ask(&node, request)).await;
+            // One that had the time for an answer has none.
+            let late = if left_of_all < ASK_WAIT { AskError::OutOfTime } else { AskError::Silent };
 
-            let taken = response.unwrap_or(Err(AskError::OutOfTime)).and_then(|mut response| {
+            let taken = response.unwrap_or(Err(late)).and_then(|mut response| {
                 take(&mut row, std::mem::take(&mut response.slots))?;
                 Ok(response)
             });

@@ -148,7 +148,7 @@ pub(super) fn parse_hardware(
 }
 
 /// The range that `from`, `to` and `last` name; the last hour without them.
-fn range(
+pub(super) fn range(
     from: Option<&str>,
     to: Option<&str>,
     last: Option<&str>,
@@ -198,7 +198,7 @@ fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>
 }
 
 /// No longer than any label can be.
-fn check_length(key: &'static str, text: &str) -> Result<(), BadRequest> {
+pub(super) fn check_length(key: &'static str, text: &str) -> Result<(), BadRequest> {
     let fits = text.len() <= LABEL_VALUE_BYTES_MAX;
     fits.then_some(())
         .ok_or_else(|| value(key, "longer", &format!("at most {LABEL_VALUE_BYTES_MAX} bytes long")))

@@ -9,10 +9,10 @@ use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
-    BackpressurePage, BlamePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage,
-    HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, MetricHistoryPage, MetricsPage, NodePage,
-    NodesPage, OperationsPage, Presence, ProfileRequest, ProfileRow, ProfilesPage, Pulse, RunPage,
-    RunRow, RunState, RunsPage, StatisticsPage, Summary,
+    BackpressurePage, BlamePage, BottlenecksPage, EventsPage, HardwareHistoryPage, HardwarePage,
+    HeadroomPage, HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, MetricHistoryPage,
+    MetricsPage, NodePage, NodesPage, OperationsPage, Presence, ProfileRequest, ProfileRow,
+    ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::{Value, json};
@@ -253,6 +253,11 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
     let either = ["operation_or_metric", "metric", "per", "rollup", "value"].map(named);
     let (page, of_metric) = (schemas.of::<HistoryPage>(), schemas.of::<MetricHistoryPage>());
     let figures = ["quantiles", "over", "distribution"].map(named);
+    let of_run =
+        query("run", "The run, in its own range unless one is given", schemas.of::<RunName>());
+    let cycle = "An operation that is a cycle although no phases are below its name";
+    let cycle = query("cycle", cycle, schemas.of::<Operation>());
+    let shares = [of_run, named("rollup"), named("value"), cycle];
     let of_nodes = ["asked_node", "label"].map(named);
     let hardware = ["asked_node_required", "any_sensor"].map(named);
     let bands = query("bands", "Bands of latencies", whole_number(1..=HEATMAP_BANDS_MAX, 48));
@@ -275,6 +280,18 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
             .takes([&group[..], &range, &figures, &[bands]].concat())
             .gives("Samples by column and band", &schemas.of::<HeatmapPage>())
             .or(&[NotFound, Failed]),
+        get(
+            "/api/v1/bottlenecks",
+            "bottlenecks",
+            "Where the time of a run or a range goes, and what is too much of it",
+        )
+        .about(
+            "Shares of cycles and of the time of the nodes, from exact sums, and what the rules of \
+             bottlenecks found. Without `run`, `from`, `to` and `last`: the last hour.",
+        )
+        .takes([&shares[..], &range[..3]].concat())
+        .gives("Shares and bottlenecks", &schemas.of::<BottlenecksPage>())
+        .or(&[NotFound, Failed]),
         get(
             "/api/v1/operations",
             "listOperations",

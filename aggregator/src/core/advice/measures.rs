@@ -1,0 +1,250 @@
+//! What a rule of bottlenecks measures: a value with what it was measured from, or why there is
+//! none.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::figure::{counted, number, percent, span};
+use plimsoll_schemas::hardware::Sensor;
+use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::rule::{BottleneckRule, Bottlenecks, Measure};
+use plimsoll_schemas::summary::CycleShares;
+
+use super::shares::Shares;
+
+/// What rules measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    pub shares: &'a Shares,
+    /// The share of the nodes' time that was received; `None` if it is not known.
+    pub completeness: Option<f64>,
+    pub machines: &'a MachineReadings,
+}
+
+/// The readings of the nodes over the range.
+#[derive(Clone, Debug, Default)]
+pub struct MachineReadings {
+    pub readings: Vec<MachineReading>,
+    /// Nodes without readings for all of the range, and why.
+    pub missing: BTreeMap<NodeName, String>,
+    /// Why no node has any.
+    pub none: Option<String>,
+}
+
+/// One reading of one node over the range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineReading {
+    pub node: NodeName,
+    pub sensor: String,
+    /// Which one, if a node has several.
+    pub labels: Labels,
+    pub mean: f64,
+    pub max: f64,
+    pub count: u64,
+}
+
+/// What is measured: a cycle, a node, or with neither the time of all nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) cycle: Option<String>,
+    pub(super) node: Option<NodeName>,
+}
+
+#[derive(Debug)]
+pub(super) struct Measurement {
+    pub(super) of: Measured,
+    pub(super) value: f64,
+    /// The value and what it was measured from.
+    pub(super) words: String,
+}
+
+#[derive(Debug)]
+pub(super) struct NotMeasured {
+    pub(super) of: Measured,
+    pub(super) why: String,
+}
+
+type Outcome = Result<Measurement, NotMeasured>;
+
+/// What one rule measures of each cycle or node.
+pub(super) fn measure(
+    rules: &Bottlenecks,
+    rule: &BottleneckRule,
+    inputs: Inputs<'_>,
+) -> Vec<Outcome> {
+    let measuring = Measuring { rules, inputs };
+    if rule.while_working && measuring.samples_of_jobs() < rules.samples_min {
+        let samples = counted(measuring.samples_of_jobs(), "sample");
+        let why = format!("{samples} of jobs in the range, fewer than {}", rules.samples_min);
+        return vec![Err(NotMeasured { of: Measured::default(), why })];
+    }
+
+    match rule.measure {
+        Measure::Share(class) => measuring.share(class),
+        Measure::CycleSpread => measuring.spread(),
+        Measure::Mean(sensor) => measuring.readings(sensor, |of| Ok((of.mean, "mean"))),
+        Measure::Max(sensor) => measuring.readings(sensor, |of| Ok((of.max, "highest"))),
+        Measure::MaxRatio { part, whole } => {
+            measuring.readings(part, |of| Ok((measuring.ratio(of, whole)?, "highest")))
+        }
+    }
+}
+
+struct Measuring<'a> {
+    rules: &'a Bottlenecks,
+    inputs: Inputs<'a>,
+}
+
+impl Measuring<'_> {
+    fn samples_of_jobs(&self) -> u64 {
+        let operations = &self.inputs.shares.operations;
+        operations.iter().fold(0, |all, of| all.saturating_add(of.count))
+    }
+
+    /// Why too little of the nodes' time or too few samples are known.
+    fn lacks(&self, count: u64, noun: &str) -> Option<String> {
+        let Bottlenecks { samples_min, coverage_min, .. } = self.rules;
+        if count < *samples_min {
+            return Some(format!("{}, fewer than {samples_min}", counted(count, noun)));
+        }
+        match self.inputs.completeness {
+            Some(share) if share >= *coverage_min => None,
+            Some(share) => Some(format!(
+                "{} of the nodes' time was received, less than {}",
+                percent(share),
+                percent(*coverage_min)
+            )),
+            None => Some("it is not known how much of the nodes' time was received".to_owned()),
+        }
+    }
+
+    fn share(&self, class: &str) -> Vec<Outcome> {
+        let Shares { cycles, .. } = self.inputs.shares;
+        if cycles.is_empty() {
+            return vec![self.share_of_nodes(class)];
+        }
+
+        let measured = cycles.iter().map(|cycle| {
+            self.of_cycle(cycle, || {
+                let found = cycle.classes.iter().find(|of| of.class == class);
+                // A cycle without time of the class: its phases are all of it.
+                let value = found.map_or(Some(0.0), |of| of.share)?;
+                let took = span(found.map_or(0.0, |of| of.seconds));
+                let (cycles, all) = (counted(cycle.count, "cycle"), span(cycle.seconds));
+                Some((value, format!("{}, {took} of {all} in {cycles}", percent(value))))
+            })
+        });
+        measured.collect()
+    }
+
+    fn share_of_nodes(&self, class: &str) -> Outcome {
+        let Shares { classes, operations, .. } = self.inputs.shares;
+        let err = |why: String| Err(NotMeasured { of: Measured::default(), why });
+        let Some(found) = classes.iter().find(|of| of.class == class) else {
+            return err(format!("no step has phases, and no operation has the class {class}"));
+        };
+
+        let of_class = operations.iter().filter(|of| of.class.as_deref() == Some(class));
+        let count = of_class.fold(0, |all: u64, of| all.saturating_add(of.count));
+        if let Some(why) = self.lacks(count, "sample") {
+            return err(why);
+        }
+        let Some(value) = found.share else {
+            return err("the nodes of the group are not known; name a cycle".to_owned());
+        };
+        let (share, took, samples) =
+            (percent(value), span(found.seconds), counted(count, "sample"));
+        let words = format!("{share} of the time of the nodes, {took} in {samples}");
+        Ok(Measurement { of: Measured::default(), value, words })
+    }
+
+    fn spread(&self) -> Vec<Outcome> {
+        let Shares { cycles, .. } = self.inputs.shares;
+        if cycles.is_empty() {
+            let why = "no step has phases; name a cycle".to_owned();
+            return vec![Err(NotMeasured { of: Measured::default(), why })];
+        }
+
+        let measured = cycles.iter().map(|cycle| {
+            self.of_cycle(cycle, || {
+                let (p99, mean) = cycle.p99.zip(cycle.mean.filter(|mean| *mean > 0.0))?;
+                let (value, cycles) = (p99 / mean, counted(cycle.count, "cycle"));
+                let [p99, mean] = [p99, mean].map(span);
+                let words = format!("p99 {p99} is {} times the mean {mean}", number(value));
+                Some((value, format!("{words} of {cycles}")))
+            })
+        });
+        measured.collect()
+    }
+
+    fn of_cycle(
+        &self,
+        cycle: &CycleShares,
+        value: impl FnOnce() -> Option<(f64, String)>,
+    ) -> Outcome {
+        let of = Measured { cycle: Some(cycle.operation.clone()), node: None };
+        if let Some(why) = self.lacks(cycle.count, "cycle") {
+            return Err(NotMeasured { of, why });
+        }
+        match value() {
+            Some((value, words)) => Ok(Measurement { of, value, words }),
+            None => Err(NotMeasured { of, why: "the cycles took no time".to_owned() }),
+        }
+    }
+
+    /// A value of each reading of a sensor, and of which kind it is.
+    fn readings(
+        &self,
+        sensor: &Sensor,
+        value: impl Fn(&MachineReading) -> Result<(f64, &'static str), String>,
+    ) -> Vec<Outcome> {
+        let MachineReadings { readings, missing, none } = self.inputs.machines;
+        let err = |node: Option<&NodeName>, why: String| {
+            Err(NotMeasured { of: Measured { cycle: None, node: node.cloned() }, why })
+        };
+
+        if let Some(why) = none {
+            return vec![err(None, why.clone())];
+        }
+        let of_sensor = readings.iter().filter(|of| of.sensor == sensor.name);
+        let measured = of_sensor.filter(|of| !missing.contains_key(&of.node)).map(|of| {
+            if of.count < self.rules.samples_min {
+                let (found, min) = (counted(of.count, "reading"), self.rules.samples_min);
+                let why = format!("{found} of {}, fewer than {min}", sensor.name);
+                return err(Some(&of.node), why);
+            }
+
+            match value(of) {
+                Ok((value, kind)) => {
+                    let words = reading_words(of, value, kind);
+                    let of = Measured { cycle: None, node: Some(of.node.clone()) };
+                    Ok(Measurement { of, value, words })
+                }
+                Err(why) => err(Some(&of.node), why),
+            }
+        });
+
+        let gone = missing.iter().map(|(node, why)| err(Some(node), why.clone()));
+        let mut outcomes: Vec<Outcome> = measured.chain(gone).collect();
+        if outcomes.is_empty() {
+            outcomes.push(err(None, format!("no node has the sensor {}", sensor.name)));
+        }
+        outcomes
+    }
+
+    /// The highest value by that of another sensor with the same labels.
+    fn ratio(&self, part: &MachineReading, whole: &Sensor) -> Result<f64, String> {
+        let is_whole = |of: &&MachineReading| {
+            of.sensor == whole.name && of.node == part.node && of.labels == part.labels
+        };
+        let found = self.inputs.machines.readings.iter().find(is_whole);
+        let found = found.filter(|of| of.max > 0.0);
+        let found = found.ok_or_else(|| format!("{} has no value above 0", whole.name))?;
+        Ok(part.max / found.max)
+    }
+}
+
+fn reading_words(of: &MachineReading, value: f64, kind: &str) -> String {
+    let labels: String = of.labels.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+    let readings = counted(of.count, "reading");
+    format!("{kind} {}{labels} {} in {readings}", of.sensor, percent(value))
+}
