@@ -157,7 +157,10 @@ pub fn read(text: &str) -> Result<Side, BaselineError> {
 
     for (name, RecordedRate { operation, slots }) in file.rates {
         let name = Operation::new(name).map_err(serde_json::Error::custom)?;
-        if slots.iter().any(|(amount, seconds)| !amount.is_finite() || !(*seconds >= 0.0)) {
+        if slots
+            .iter()
+            .any(|(amount, seconds)| !amount.is_finite() || seconds.is_nan() || *seconds < 0.0)
+        {
             return Err(BaselineError::Rate(name));
         }
         let slots =

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use plimsoll_schemas::alert::{Evidence, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName};
-use plimsoll_schemas::summary::EventRow;
+use plimsoll_schemas::summary::{BottlenecksPage, EventRow};
 use serde_json::{Value, to_value};
 
 use super::document::{
@@ -29,6 +29,8 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
         subject,
         notes,
         where_the_time_goes,
+        bottlenecks,
+        bottlenecks_left_out,
         hardware,
         alerts,
         alert_changes,
@@ -57,6 +59,8 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
     }
     texts(notes, &mut names);
     ranking(where_the_time_goes, &mut names);
+    bottlenecks.iter_mut().for_each(|page| of_bottlenecks(page, &mut names));
+    bottlenecks_left_out.iter_mut().for_each(|why| *why = names.text(why));
     let Machines { source: _, nodes } = hardware;
     *nodes = std::mem::take(nodes)
         .into_iter()
@@ -155,6 +159,24 @@ fn ranking(of: &mut TimeRanking, names: &mut Pseudonyms) {
         *node = names.name(node, NameKind::Node);
         *readings = machine(std::mem::take(readings), names);
         *advice = names.text(advice);
+    }
+}
+
+fn of_bottlenecks(page: &mut BottlenecksPage, names: &mut Pseudonyms) {
+    let BottlenecksPage { mesh, run, rollup, values, bottlenecks, .. } = page;
+    *mesh = names.name(mesh, NameKind::Mesh);
+    run.iter_mut().for_each(|run| *run = names.name(run, NameKind::Run));
+    // The keys of a roll-up's labels are not on the page: its name states the only one of most.
+    let by = rollup.as_deref().unwrap_or_default();
+    let values = values.iter_mut().flatten();
+    values.for_each(|value| *value = names.name(value, NameKind::of_label(by, value)));
+
+    for row in bottlenecks {
+        if let Some(node) = &mut row.node {
+            let name = names.name(node.as_str(), NameKind::Node);
+            *node = NodeName::new(&name).expect("letters, a hyphen and a number");
+        }
+        row.evidence = names.text(&row.evidence);
     }
 }
 

@@ -151,7 +151,7 @@ mod tests {
     use crate::core::fleet::Definition;
 
     fn samples(seconds: u64, names: impl Iterator<Item = String>) -> MergedSamples {
-        let series = |name: String| (Series::plain(Operation::new(&name).unwrap()), 2.5);
+        let series = |name: String| (Series::plain(Operation::new(name).unwrap()), 2.5);
         let latency = Latency { counters: names.map(series).collect(), ..Latency::default() };
         let node_labels = Labels::new([("run", "v42")]).unwrap();
         MergedSamples { taken: Wall(seconds * 1_000_000_000), node_labels, latency }
@@ -196,7 +196,7 @@ mod tests {
         let mut pending = PendingMetrics::default();
         let rollups = Rollups::default();
         for node in 0..HISTORY_METRICS_MAX / HISTORY_METRICS_OF_NODE_MAX {
-            let name = NodeName::new(&format!("n{node}")).unwrap();
+            let name = NodeName::new(format!("n{node}")).unwrap();
             let names = names(&format!("m{node}."), HISTORY_METRICS_OF_NODE_MAX);
             pending.add(&name, &samples(5, names), &rollups);
         }
