@@ -161,7 +161,14 @@ fn table(what: &str, rows: &[OperationShare]) -> String {
 fn line(row: &BottleneckRow) -> String {
     let severity = row.severity.map_or("-", |severity| severity.as_str());
     let (rule, of) = (row.rule.as_str(), about(row));
-    format!("{severity:<9} {rule:<16} {of:<20} {} {}\n", row.summary, row.evidence)
+    let words = match row.state {
+        // What the rule is about would read as if it had been found.
+        BottleneckState::NotMeasured => row.evidence.clone(),
+        BottleneckState::Found | BottleneckState::Within => {
+            format!("{} {}", row.summary, row.evidence)
+        }
+    };
+    format!("{severity:<9} {rule:<16} {of:<20} {words}\n")
 }
 
 /// The cycle or node that a finding is about.
@@ -217,7 +224,8 @@ mod tests {
         let found = lines.iter().position(|line| *line == "BOTTLENECKS").unwrap() + 1;
         assert_eq!(words(lines[found])[..3], ["high", "input_wait", "step"]);
         assert!(lines[found].ends_with("70 %, 42 s of 60 s in 1,200 cycles"), "{text}");
-        assert_eq!(words(lines[found + 1])[..3], ["-", "gpu_idle", "-"]);
+        let gpu = words(lines[found + 1]);
+        assert_eq!(gpu[..5], ["-", "gpu_idle", "-", "not", "measured:"], "{text}");
         assert_eq!(lines[found + 2], "within limits: sync_wait");
     }
 

@@ -73,8 +73,6 @@ pub enum Measure {
     CycleSpread,
     /// The mean of a sensor of each node.
     Mean(&'static Sensor),
-    /// The highest value of a sensor of each node.
-    Max(&'static Sensor),
     /// The highest value of a sensor by that of another.
     MaxRatio {
         /// The part.
@@ -178,7 +176,6 @@ impl FromStr for Measure {
             }
             ("cycle", Some(("p99", "mean"))) => Ok(Self::CycleSpread),
             ("mean", None) => of_sensor(of).map(Self::Mean),
-            ("max", None) => of_sensor(of).map(Self::Max),
             ("max", Some((part, whole))) => {
                 Ok(Self::MaxRatio { part: of_sensor(part)?, whole: of_sensor(whole)? })
             }
@@ -243,7 +240,7 @@ mod tests {
     fn a_wrong_measure_is_named() {
         for (text, words) in [
             ("share:lunch", "measure \"share:lunch\": see the head"),
-            ("max:load9", "measure \"max:load9\": no sensor \"load9\""),
+            ("mean:load9", "measure \"mean:load9\": no sensor \"load9\""),
             ("p99", "measure \"p99\": see the head"),
         ] {
             let error = text.parse::<Measure>().unwrap_err();

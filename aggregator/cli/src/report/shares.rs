@@ -50,8 +50,8 @@ fn paragraphs(page: &BottlenecksPage) -> Vec<String> {
 }
 
 fn tables(page: &BottlenecksPage) -> Vec<Table> {
-    let rank = |row: &&BottleneckRow| row.state != BottleneckState::Within;
-    let found = page.bottlenecks.iter().filter(rank).map(bottleneck).collect();
+    let is_shown = |row: &&BottleneckRow| row.state != BottleneckState::Within;
+    let found = page.bottlenecks.iter().filter(is_shown).map(bottleneck).collect();
     let heading = ["Severity", "Bottleneck", "Of", "What", "Evidence"];
     let mut tables = vec![table("Bottlenecks", &heading, found, "None was found.")];
 
@@ -71,7 +71,9 @@ fn bottleneck(row: &BottleneckRow) -> Vec<Cell> {
     };
     let severity = row.severity.map_or("not measured", |severity| severity.as_str());
     let words = severity.to_owned();
-    let rest = [row.rule.as_str(), about(row), row.summary.as_str(), row.evidence.as_str()];
+    // What the rule is about would read as if it had been found.
+    let what = if row.severity.is_some() { row.summary.as_str() } else { "-" };
+    let rest = [row.rule.as_str(), about(row), what, row.evidence.as_str()];
     [Cell { words, tone }].into_iter().chain(rest.map(text)).collect()
 }
 

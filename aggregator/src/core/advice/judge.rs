@@ -67,7 +67,7 @@ fn not_measured(rule: &BottleneckRule, lacking: &[NotMeasured]) -> Option<Bottle
     let NotMeasured { of, why } = lacking.first()?;
     let more = match lacking.len() {
         1 => String::new(),
-        all => format!("; so are {}", counted(all as u64 - 1, "other")),
+        all => format!("; {} as well", counted(all as u64 - 1, "other")),
     };
     let words = format!("not measured: {why}{more}");
     Some(bare(rule, of, BottleneckState::NotMeasured, words))

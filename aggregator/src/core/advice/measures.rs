@@ -82,7 +82,6 @@ pub(super) fn measure(
         Measure::Share(class) => measuring.share(class),
         Measure::CycleSpread => measuring.spread(),
         Measure::Mean(sensor) => measuring.readings(sensor, |of| Ok((of.mean, "mean"))),
-        Measure::Max(sensor) => measuring.readings(sensor, |of| Ok((of.max, "highest"))),
         Measure::MaxRatio { part, whole } => {
             measuring.readings(part, |of| Ok((measuring.ratio(of, whole)?, "highest")))
         }

@@ -204,7 +204,6 @@ fn planted(measure: Measure, rule: &str, value: f64) -> BottleneckRow {
             (vec![phase, samples("step", None, &[(ns(rest), 196), (ns(value), 4)])], Vec::new())
         }
         Measure::Mean(sensor) => (nothing, vec![reading(sensor.name, value, f64::NAN)]),
-        Measure::Max(sensor) => (nothing, vec![reading(sensor.name, f64::NAN, value)]),
         Measure::MaxRatio { part, whole: of } => {
             (nothing, vec![reading(part.name, f64::NAN, value * 1e9), whole(of.name)])
         }

@@ -11,6 +11,7 @@ use crate::io::http::parameters::{BadRequest, optional_name, pick, take_all, val
 
 const KNOWN: [&str; 6] = ["run", "rollup", "cycle", "from", "to", "last"];
 const NAMES: &str = "run, rollup, value, cycle, from, to and last";
+
 /// What is asked for.
 #[derive(Debug, PartialEq)]
 pub(super) struct SharesQuery {
