@@ -66,9 +66,7 @@ impl Refused {
                 "What was named is unknown, or no history is kept; with what to check"
             }
             Self::Conflict => "The alert is not active, or there are too many",
-            Self::RunConflict => {
-                "The name was given before, or too many runs are running"
-            }
+            Self::RunConflict => "The name was given before, or too many runs are running",
             Self::ProfileConflict => {
                 "Too many captures are running, or the aggregator has no key or no state file"
             }
