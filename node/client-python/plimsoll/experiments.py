@@ -8,6 +8,7 @@ all; what had no room is counted in the export. Belongs to one process; threads 
 
 import contextlib
 import json
+import math
 import numbers
 import os
 import sys
@@ -16,14 +17,16 @@ import time
 import weakref
 from collections import deque
 from time import perf_counter_ns as clock
-from typing import Any, Deque, Dict, Iterator, Optional, Tuple, cast
+from typing import Any, Deque, Dict, Iterator, Optional, cast
 
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .names import bare_key, part_name
 from .statistics import Cycle, OperationStats
-from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens, set_gauge
+from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
+
+_LABEL_TYPES = frozenset((str, bool))
 
 
 class Experiment:
@@ -147,15 +150,27 @@ class Experiment:
         """One latency, here and for the node; labels of the run go along. Numbers are gauges."""
         with self._lock:
             self._add(self._cycle, operation, value_ns, tokens, failed)
-        labels, levels = _labels_and_levels(labels)
+        # Most timings have text alone, which this finds in a tenth of the time.
+        if not _LABEL_TYPES.issuperset(map(type, labels.values())):
+            labels = self._set_gauges(operation, labels)
         labels = {**self.labels, **labels}
-        for key, level in levels.items():
-            set_gauge(part_name(operation, bare_key(key)), level, labels)
         add_latency(CLIENT.registry.latency(operation, labels), value_ns)
         if tokens:
             count_tokens(operation, labels, tokens, value_ns)
         if failed:
             count_error(operation, labels)
+
+    def _set_gauges(self, operation: str, keywords: Dict[str, object]) -> Dict[str, object]:
+        """Sets the gauges of a timing: its keywords that are numbers. Returns all others."""
+        levels = {key: as_float(cast(float, v)) for key, v in keywords.items() if _is_number(v)}
+        labels = {key: value for key, value in keywords.items() if key not in levels}
+        for key, level in levels.items():
+            name = part_name(operation, bare_key(key))
+            if math.isfinite(level):
+                CLIENT.registry.gauge(name, {**self.labels, **labels}).add(level)
+            else:
+                CLIENT.registry.drop("value")
+        return labels
 
     def _add(
         self, cycle: Optional[Cycle], operation: str, value_ns: int, tokens: int, failed: bool
@@ -320,14 +335,6 @@ def _peak_of_usage() -> Optional[int]:
     return peak if sys.platform == "darwin" else peak * 1_024
 
 
-def _labels_and_levels(keywords: Dict[str, object]) -> Tuple[Dict[str, object], Dict[str, float]]:
-    """Keywords of a timing, apart: a number, also one of numpy, is the value of a gauge."""
-    levels = {key: value for key, value in keywords.items() if _is_number(value)}
-    if not levels:
-        return keywords, {}
-    labels = {key: value for key, value in keywords.items() if key not in levels}
-    return labels, {key: cast(float, value) for key, value in levels.items()}
-
-
 def _is_number(value: object) -> bool:
+    # Those of numpy are registered as such.
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from typing import Optional
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
-from .timing import add_latency, as_float, count_tokens, interval_ns, set_gauge
+from .timing import add_latency, as_float, count_tokens, interval_ns
 
 
 def record(
@@ -62,7 +62,11 @@ def gauge(name: str, /, value: float, **labels: object) -> None:
     if not CLIENT.settings.enabled:
         DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
-    set_gauge(name, value, labels)
+    level = as_float(value)
+    if math.isfinite(level):
+        CLIENT.registry.gauge(name, labels).add(level)
+    else:
+        CLIENT.registry.drop("value")
 
 
 def tokens(operation: str, /, n: int, *, seconds: float, **labels: object) -> None:

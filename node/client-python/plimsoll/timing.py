@@ -146,15 +146,6 @@ def count_tokens(operation: str, labels: Dict[str, object], tokens: int, busy_ns
     CLIENT.registry.counter(f"{operation}.seconds", labels).add(busy_ns / 1e9)
 
 
-def set_gauge(name: str, value: float, labels: Dict[str, object]) -> None:
-    """The level of a gauge. A value that is not finite is dropped and counted."""
-    level = as_float(value)
-    if math.isfinite(level):
-        CLIENT.registry.gauge(name, labels).add(level)
-    else:
-        CLIENT.registry.drop("value")
-
-
 def interval_ns(interval_s: Optional[float]) -> int:
     """Seconds as nanoseconds, 0 for none and for what is no span."""
     return round(interval_s * 1e9) if interval_s and 0 < interval_s * 1e9 < math.inf else 0

@@ -25,10 +25,11 @@ async fn a_job_is_called_when_its_alert_fires_and_when_it_ends() {
     let mut lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines.pop(), Some("read resolved [] ''"), "{}", outcome.stdout);
     // The fleet has this one node, so its alert changes within the same second or the next.
-    for expected in ["firing warning epoch_hook node fed", "resolved warning epoch_hook node fed"] {
+    for expected in ["firing critical epoch_hook node fed", "resolved critical epoch_hook node fed"]
+    {
         assert_eq!(lines.iter().filter(|line| **line == expected).count(), 1, "{lines:?}");
     }
-    assert!(lines.contains(&"firing warning epoch_hook fleet "), "{lines:?}");
+    assert!(lines.contains(&"firing critical epoch_hook fleet "), "{lines:?}");
     mesh.drain_node().await.unwrap();
     mesh.stack.end().await.unwrap();
 }
