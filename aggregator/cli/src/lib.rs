@@ -4,10 +4,10 @@
 //! end; [`alerts`], [`blame`], [`statistics`], [`query`], [`nodes`], [`runs`] and [`ledger`] send
 //! requests to running aggregators ([`targets`]). [`run`] starts a command as a named run.
 //! [`compare`] judges one run by another, [`baseline`] nodes by the targets of a platform;
-//! [`interval_log`] and [`hlog`] read and write the logs that `compare` takes. [`report`] writes what
-//! an aggregator has of a run or a range as a page. [`top`] shows a mesh live, [`profile`] samples a
-//! process, [`doctor`] finds what is wrong with the mesh, [`nats_config`] prints the broker's users,
-//! [`manual`] prints completions and manual pages.
+//! [`interval_log`] and [`hlog`] read and write the logs that `compare` takes. [`report`] writes
+//! what an aggregator has of a run or a range as a page. [`top`] shows a mesh live, [`profile`]
+//! samples a process, [`doctor`] finds what is wrong with the mesh, [`nats_config`] prints the
+//! broker's users, [`manual`] prints completions and manual pages.
 
 pub mod alerts;
 pub mod args;

@@ -15,6 +15,7 @@ use super::document::{
     AlertResult, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
     RankedNode, RankedOperation, Subject, TimeRanking,
 };
+use super::machines::HardwarePage;
 use super::material::Material;
 use super::pseudonyms::{NameKind, Pseudonyms};
 
@@ -90,7 +91,7 @@ fn known(material: &Material) -> Result<Pseudonyms> {
     }
     let nodes = (material.nodes.iter().map(|row| row.node.as_str()))
         .chain(material.nodes_silent.keys().map(String::as_str))
-        .chain(material.hardware.iter().flat_map(|page| page.names()));
+        .chain(material.hardware.iter().flat_map(HardwarePage::names));
     nodes.for_each(|node| names.know(node, NameKind::Node));
 
     // Names of operations stay, whatever else has them.
