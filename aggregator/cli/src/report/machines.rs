@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::alert::AlertRow;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::document::{Machines, RankedNode};
@@ -33,7 +33,7 @@ const STATES: [&str; 18] = [
 ];
 
 /// What a report reads of `/api/v1/hardware`.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 pub(super) struct HardwarePage {
     nodes: Vec<NodeHardware>,
     /// The value of `after` for the next page.
@@ -47,15 +47,20 @@ impl HardwarePage {
         self.nodes.extend(next.nodes);
         self.next = next.next;
     }
+
+    /// The names of its nodes.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|of| of.node.as_str())
+    }
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct NodeHardware {
     node: String,
     readings: Vec<Reading>,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Reading {
     sensor: String,
     /// Which one, if a machine has several.

@@ -75,10 +75,10 @@ slots of the history; the range of a run is from its start to its end (`plimsoll
 Alerts and events are those of the range that the aggregator still has; the ledger has totals since
 the start. Times without a time zone are in the time zone of this machine ($TZ).
 
-With --redact, a name has the same pseudonym (node-1, value-3) everywhere in one report and another in
-the next. Numbers, times, and names of operations, budgets, rules and sensors stay. In texts of events
-and drills names are found that the aggregator knows, paths, addresses and key=value; read their other
-words before you share them.")]
+With --redact, a name has the same pseudonym (node-1, value-3) everywhere in one report and another
+in the next. Numbers, times, and names of operations, budgets, rules and sensors stay. In texts of
+events and drills names are found that the aggregator knows, paths, addresses and key=value; read
+their other words before you share them.")]
 pub struct ReportArgs {
     /// run:NAME; without it, the fleet in a range
     subject: Option<String>,

@@ -15,6 +15,7 @@ use super::document::{
     AlertResult, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
     RankedNode, RankedOperation, Subject, TimeRanking,
 };
+use super::machines::HardwarePage;
 use super::material::Material;
 use super::pseudonyms::{NameKind, Pseudonyms};
 
@@ -92,22 +93,18 @@ fn known(material: &Material) -> Result<Pseudonyms> {
     if let Subject::Run(run) = &material.subject {
         names.know(run, NameKind::Run);
     }
-    let silent = material.nodes_silent.keys();
-    let nodes = material.nodes.iter().map(|row| &row.node).chain(silent);
+    let nodes = (material.nodes.iter().map(|row| row.node.as_str()))
+        .chain(material.nodes_silent.keys().map(String::as_str))
+        .chain(material.hardware.iter().flat_map(HardwarePage::names));
     nodes.for_each(|node| names.know(node, NameKind::Node));
 
     // Names of operations stay, whatever else has them.
     let of_history = material.operations.iter().map(|of| of.whole.operation.as_str());
     let of_summary = material.summary.operations.iter().map(|of| of.operation.as_str());
     let operations: BTreeSet<&str> = of_history.chain(of_summary).collect();
-    let Material { summary, alerts, events, ledger, hardware, .. } = material;
-    let pages = [
-        to_value(summary)?,
-        to_value(alerts)?,
-        to_value(events)?,
-        to_value(ledger)?,
-        to_value(hardware)?,
-    ];
+    // Not the labels of sensors: many are plain words, such as `memory`, that sentences have too.
+    let Material { summary, alerts, events, ledger, .. } = material;
+    let pages = [to_value(summary)?, to_value(alerts)?, to_value(events)?, to_value(ledger)?];
     pages.iter().for_each(|page| know_those_of(page, &operations, &mut names));
     Ok(names)
 }
@@ -187,9 +184,31 @@ fn machine(of: BTreeMap<String, Value>, names: &mut Pseudonyms) -> BTreeMap<Stri
             Value::String(text) => Value::String(names.text(&text)),
             other => other,
         };
-        (names.text(&sensor), value)
+        (sensor_of(&sensor, names), value)
     };
     of.into_iter().map(reading).collect()
+}
+
+/// A sensor with its labels, whose values may have spaces.
+fn sensor_of(text: &str, names: &mut Pseudonyms) -> String {
+    let mut words = text.split(' ');
+    let name = words.next().unwrap_or_default().to_owned();
+    let mut labels: Vec<(&str, String)> = Vec::new();
+    for word in words {
+        match (word.split_once('='), labels.last_mut()) {
+            (Some((key, value)), _) => labels.push((key, value.to_owned())),
+            (None, Some((_, value))) => *value += &format!(" {word}"),
+            (None, None) => labels.push(("", word.to_owned())),
+        }
+    }
+
+    labels.into_iter().fold(name, |all, (key, value)| {
+        // The kernel's words for what tasks wait for name nothing.
+        let is_kept = key == "resource" && ["cpu", "io", "memory"].contains(&value.as_str());
+        let kind = NameKind::of_label(key, &value);
+        let value = if is_kept { value } else { names.name(&value, kind) };
+        all + &format!(" {key}={value}")
+    })
 }
 
 fn scope(of: &Scope, names: &mut Pseudonyms) -> Scope {

@@ -136,6 +136,8 @@ fn material(operation: &str, name: &str) -> Material {
     );
     let hardware = json!({"nodes": [{"node": "n1", "readings": [
         {"sensor": "gpu_throttled", "labels": {"gpu": name}, "value": 1.0},
+        {"sensor": "disk_read_only", "labels": {"mount": "/my disk"}, "value": 0.0},
+        {"sensor": "pressure_full_ratio", "labels": {"resource": "memory"}, "value": 0.0},
     ]}]});
     of_ledger["behind"] = false.into();
     of_ledger["fleet"] = ledger;
@@ -528,6 +530,12 @@ fn a_redacted_report_has_one_pseudonym_for_a_name_and_all_figures() {
     assert_eq!(&redacted["ledger"]["nodes"][0]["node"], name);
     // The event's host is called gpu7.lab, which is a name of its own.
     let summary = redacted["alerts"][0]["summary"].as_str().unwrap();
-    assert_eq!(summary, "node-2: path-1 is full (mount=path-1), 7 of 8 GiB");
-    assert_eq!(redacted["alerts"][0]["evidence"]["labels"]["mount"], "path-1");
+    assert_eq!(summary, "node-2: path-2 is full (mount=path-2), 7 of 8 GiB");
+    assert_eq!(redacted["alerts"][0]["evidence"]["labels"]["mount"], "path-2");
+    let nodes = redacted["hardware"]["nodes"].as_object().unwrap();
+    let sensors: Vec<&String> =
+        nodes.values().next().unwrap().as_object().unwrap().keys().collect();
+    let mounted = "disk_read_only mount=path-1";
+    let throttled = format!("gpu_throttled gpu={}", name.as_str().unwrap());
+    assert_eq!(sensors, [mounted, &throttled, "pressure_full_ratio resource=memory"]);
 }

@@ -103,7 +103,7 @@ export function valuesByTime(
   of: Resource,
   series: ReadingHistory[],
   now: Now,
-  { from, step, columns }: { from: number; step: number; columns: number },
+  { from, to, step, columns }: { from: number; to: number; step: number; columns: number },
 ): (number | null)[] {
   const sizes = totals(of, now);
   const found: number[][] = Array.from({ length: columns }, () => []);
@@ -119,7 +119,11 @@ export function valuesByTime(
       const before = points[n - 1];
       // Two columns beside each other; a counter that was reset has no rate there.
       const isNext = before && point.from_seconds - before.from_seconds < 1.5 * step;
-      if (isNext && point.max >= before.max) at.push((point.max - before.max) / step);
+      // The newest column has not ended.
+      const length = Math.min(step, to - point.from_seconds);
+      if (isNext && point.max >= before.max && length >= 1) {
+        at.push((point.max - before.max) / length);
+      }
     });
   }
   const sum = (values: number[]) =>
@@ -239,7 +243,7 @@ function Heat({ of, shown, all, pages, zoom }: HeatProps) {
       shown.map(({ node, readings }) => {
         const found = pages.flatMap((page) => page.nodes.filter((one) => one.node === node));
         const series = found.flatMap((one) => one.readings);
-        const values = valuesByTime(of, series, readings, { from, step, columns });
+        const values = valuesByTime(of, series, readings, { from, to, step, columns });
         const known = values.filter((value) => value !== null);
         return {
           node,
@@ -265,7 +269,7 @@ function Heat({ of, shown, all, pages, zoom }: HeatProps) {
         {all > rows.length
           ? `The ${count(rows.length)} of ${counted(all, "node")} with the ${order}, worst first: `
           : `${counted(all, "node")}, worst first: `}
-        {of.what}. Each cell has the worst of its time.
+        {of.what}. Each cell has the {of.isRate ? "mean" : "worst"} of its time.
       </p>
       {without.length > 0 && (
         <p class="problem" role="alert">
