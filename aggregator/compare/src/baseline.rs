@@ -14,8 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::rate::{MeasuredRate, RateSlot};
-use crate::side::{BucketLayout, Measured, Side, Slot};
+use crate::side::{BucketLayout, Measured, MeasuredRate, RateSlot, Side, Slot};
 
 /// The name of the format, which is in each file.
 const FORMAT: &str = "plimsoll-baseline";

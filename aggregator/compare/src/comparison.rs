@@ -10,6 +10,7 @@ use plimsoll_schemas::ids::Operation;
 use serde::Serialize;
 
 use crate::blocks::{BLOCKS_MIN, Blocks, TooShort};
+use crate::change::{Change, change_of, verdict};
 use crate::grid::Range;
 use crate::interval::{self, Interval};
 use crate::rate::{self, ComparedRate};
@@ -109,22 +110,6 @@ pub struct ShareShift {
     pub b: f64,
     /// B less A; `None` if too few samples are over the limit.
     pub change: Option<Change>,
-}
-
-/// A change with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
-pub struct Change {
-    /// How large it is: 0.01 for 1 %.
-    pub estimate: f64,
-    /// The lower end of its interval.
-    pub low: f64,
-    /// The upper end of its interval.
-    pub high: f64,
-    /// The noise floor: smaller changes are not judged.
-    pub floor: f64,
-    /// `same`, `better` or `worse`.
-    pub verdict: Verdict,
 }
 
 /// Compares B with A.
@@ -288,17 +273,6 @@ fn shifts(
     QUANTILES.iter().enumerate().map(shift).collect()
 }
 
-/// An interval of logarithms as shares of A.
-pub(crate) fn change_of(interval: &Interval, tolerance: f64) -> Change {
-    Change {
-        estimate: interval.shift.exp_m1(),
-        low: interval.low.exp_m1(),
-        high: interval.high.exp_m1(),
-        floor: interval.floor.exp_m1(),
-        verdict: verdict(interval, tolerance.ln_1p()),
-    }
-}
-
 fn share(
     a: &Estimates,
     b: &Estimates,
@@ -315,17 +289,4 @@ fn share(
         verdict: verdict(&interval, 0.0),
     });
     ShareShift { limit_ns, a: value(a), b: value(b), change }
-}
-
-/// A change is one if its interval excludes none, and if neither noise nor the tolerance explains
-/// it.
-fn verdict(interval: &Interval, tolerance: f64) -> Verdict {
-    if interval.shift.abs() <= interval.floor.max(tolerance) {
-        return Verdict::Same;
-    }
-    match (interval.low > 0.0, interval.high < 0.0) {
-        (true, _) => Verdict::Worse,
-        (_, true) => Verdict::Better,
-        (false, false) => Verdict::Same,
-    }
 }

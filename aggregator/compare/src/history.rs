@@ -17,8 +17,7 @@ use plimsoll_schemas::summary::{
 };
 use thiserror::Error;
 
-use crate::rate::{MeasuredRate, RateSlot};
-use crate::side::{BucketLayout, Measured, Side, Slot};
+use crate::side::{BucketLayout, Measured, MeasuredRate, RateSlot, Side, Slot};
 
 /// Points of one answer; an aggregator gives 3 600 at most, and widens the range by a few.
 const POINTS_MAX: f64 = 3_500.0;

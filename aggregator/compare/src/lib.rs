@@ -7,11 +7,13 @@
 //! result.
 //!
 //! Files, from the bottom up: `rng`, `normal`, `verdict`, `side`, `history`; `correlation` and
-//! `blocks` group slots; `grid` and `statistic` resample blocks; `interval` and `comparison` judge;
-//! `table` and `plot` show, the latter with the parts of pictures in [`svg`], which reports share.
+//! `blocks` group slots; `grid` and `statistic` resample blocks; `interval`, `change`, `rate` and
+//! `comparison` judge; `table` and `plot` show, the latter with the parts of pictures in [`svg`],
+//! which reports share.
 
 pub mod baseline;
 mod blocks;
+mod change;
 mod comparison;
 mod correlation;
 mod grid;
@@ -26,7 +28,8 @@ pub mod svg;
 pub mod table;
 mod verdict;
 
-pub use comparison::{Change, Compared, Comparison, Extent, Options, ShareShift, Shift, compare};
-pub use rate::{ComparedRate, MeasuredRate, RateSlot};
-pub use side::{BucketLayout, Measured, Side, Slot};
+pub use change::Change;
+pub use comparison::{Compared, Comparison, Extent, Options, ShareShift, Shift, compare};
+pub use rate::ComparedRate;
+pub use side::{BucketLayout, Measured, MeasuredRate, RateSlot, Side, Slot};
 pub use verdict::Verdict;

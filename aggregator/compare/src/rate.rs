@@ -8,9 +8,10 @@ use plimsoll_schemas::random::SplitMix64;
 use serde::Serialize;
 
 use crate::blocks::{BLOCKS_MAX, BLOCKS_MIN, SEEN_MIN};
-use crate::comparison::{Change, change_of};
+use crate::change::{Change, change_of};
 use crate::correlation::Correlation;
 use crate::interval;
+use crate::side::{MeasuredRate, RateSlot};
 use crate::statistic::{Estimate, Estimates, RESAMPLES, drawn, spread};
 use crate::verdict::Verdict;
 
@@ -19,23 +20,6 @@ const WORSE: [&str; 11] = [
     "error", "fail", "miss", "drop", "retr", "timeout", "lost", "reject", "evict", "throttl",
     "stall",
 ];
-
-/// What a counter grew by in one slot.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RateSlot {
-    pub amount: f64,
-    /// The time by which it is divided, in seconds.
-    pub seconds: f64,
-}
-
-/// One counter on one side.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MeasuredRate {
-    /// The operation whose time divides; wall time without one.
-    pub operation: Option<String>,
-    /// In the order of time, without gaps.
-    pub slots: Vec<RateSlot>,
-}
 
 /// The rate of one counter on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -9,8 +9,6 @@ use plimsoll_schemas::histogram::{Packed, layout};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use serde::{Deserialize, Serialize};
 
-use crate::rate::MeasuredRate;
-
 /// The buckets in which samples were counted before they came here. Sides with different ones are
 /// not compared: their quantiles differ by up to a bucket without any change of latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +51,23 @@ pub struct Measured {
     pub layout: BucketLayout,
     /// Its slots, in any order.
     pub slots: Vec<Slot>,
+}
+
+/// What a counter grew by in one slot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSlot {
+    pub amount: f64,
+    /// The time by which it is divided, in seconds.
+    pub seconds: f64,
+}
+
+/// One counter on one side.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeasuredRate {
+    /// The operation whose time divides; wall time without one.
+    pub operation: Option<String>,
+    /// In the order of time, without gaps.
+    pub slots: Vec<RateSlot>,
 }
 
 /// One side of a comparison.

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use plimsoll_schemas::figure::{self, counted, quantile, span};
 
-use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
+use crate::change::Change;
+use crate::comparison::{Compared, Comparison, Extent, ShareShift, Shift};
 use crate::rate::ComparedRate;
 use crate::verdict::Verdict;
 

@@ -1,10 +1,10 @@
 //! Jobs' metrics over HTTP: `/api/v1/query?metric=` from the history, and the list of
 //! `/api/v1/metrics`, which needs none.
+//!
+//! DESIGN A194.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use axum::Json;
-use axum::extract::{Query as Parameters, State};
 use axum::http::StatusCode;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::{
@@ -12,34 +12,18 @@ use plimsoll_schemas::summary::{
 };
 use plimsoll_schemas::time::seconds;
 
-use super::{Answered, HistoryHandler, in_words, kept_from, known_values, parameters, tiers};
+use super::{Answered, HistoryHandler, kept_from, tiers};
 use crate::core::fleet::Pool;
-use crate::core::history::{HistoryKey, MetricKey};
-use crate::io::http::parameters::Pairs;
+use crate::core::history::{HistoryKey, HistoryQuery, MetricKey};
 use crate::io::http::query::Query;
-use crate::io::http::refusal::{Answer, Refusal, computed, near};
-
-pub(super) async fn show(
-    handler: &HistoryHandler,
-    pairs: &[(String, String)],
-) -> Answer<MetricHistoryPage> {
-    let now = handler.clock.now().wall;
-    let query = parameters::parse_metric(pairs, now)?;
-    handler.answer(query, now, page).await.map(Json)
-}
-
-pub(super) async fn show_list(
-    State(handler): State<HistoryHandler>,
-    Parameters(pairs): Pairs,
-) -> Answer<MetricsPage> {
-    if let Some((key, _)) = pairs.first() {
-        let why = format!("unknown parameter {key:?}; this page has no parameters");
-        return Err(Refusal::bad(why));
-    }
-    handler.metrics().await.map(Json)
-}
+use crate::io::http::refusal::{Refusal, computed};
 
 impl HistoryHandler {
+    /// One metric by time.
+    pub(super) async fn metric(&self, query: HistoryQuery) -> Result<MetricHistoryPage, Refusal> {
+        self.answer(query, self.clock.now().wall, Answered::metric_page).await
+    }
+
     /// What jobs send now, and what the history has, if one is kept.
     pub(in crate::io::http) async fn metrics(&self) -> Result<MetricsPage, Refusal> {
         let history = match self.keys().await {
@@ -95,53 +79,31 @@ fn of_group(key: &HistoryKey) -> Option<HistoryGroup> {
     })
 }
 
-/// The metric point by point.
-pub(in crate::io::http) fn page(answered: &Answered) -> MetricHistoryPage {
-    let Answered { query, answer, .. } = answered;
-    let (by_kind, per) = query.metrics.split_at(2);
-    // A name that is both is the counter, whose values add up.
-    let metric = by_kind.iter().find(|key| answer.has(key)).unwrap_or(&by_kind[0]);
-    let layout = &answer.layout;
-    let points = answer.metric_points(metric, per);
-    let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
+impl Answered {
+    /// The metric point by point.
+    pub(in crate::io::http) fn metric_page(&self) -> MetricHistoryPage {
+        let Answered { query, answer, .. } = self;
+        let (by_kind, per) = query.metrics.split_at(2);
+        // A name that is both is the counter, whose values add up.
+        let metric = by_kind.iter().find(|key| answer.has(key)).unwrap_or(&by_kind[0]);
+        let layout = &answer.layout;
+        let points = answer.metric_points(metric, per);
+        let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
 
-    MetricHistoryPage {
-        mesh: answered.mesh.to_string(),
-        metric: metric.pool.operation_name(),
-        kind: metric.kind,
-        operation: has_operation.then(|| answered.operation()),
-        per: per.iter().map(|of| of.pool.operation_name()).collect(),
-        rollup: answered.rollup(),
-        values: answered.values(),
-        from_seconds: seconds(layout.range.start.0),
-        to_seconds: seconds(layout.range.end.0),
-        resolution: layout.slots().to_owned(),
-        step_seconds: layout.step.as_secs_f64(),
-        kept_from_seconds: kept_from(&answered.reading),
-        points,
-    }
-}
-
-/// Names what is unknown, and what is similar or known.
-pub(super) fn unknown(metric: &MetricKey, known: &[HistoryKey]) -> Refusal {
-    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
-    for key in known {
-        if let HistoryKey::Metric(MetricKey { pool, .. }) = key {
-            pools.insert(in_words(pool), pool.clone());
+        MetricHistoryPage {
+            mesh: self.mesh.to_string(),
+            metric: metric.pool.operation_name(),
+            kind: metric.kind,
+            operation: has_operation.then(|| self.operation()),
+            per: per.iter().map(|of| of.pool.operation_name()).collect(),
+            rollup: self.rollup(),
+            values: self.values(),
+            from_seconds: seconds(layout.range.start.0),
+            to_seconds: seconds(layout.range.end.0),
+            resolution: layout.slots().to_owned(),
+            step_seconds: layout.step.as_secs_f64(),
+            kept_from_seconds: kept_from(&self.reading),
+            points,
         }
     }
-
-    let wanted = in_words(&metric.pool);
-    let similar = near(&wanted, pools.keys().cloned());
-    let pools: Vec<Pool> = pools.into_values().collect();
-    let hint = if similar.is_empty() { known_values(&metric.pool, &pools) } else { similar };
-    Refusal::not_found(format!("no values of {wanted}{hint}. /api/v1/metrics lists all names"))
-}
-
-/// Where no operation has a name that a metric has, what to ask instead.
-pub(super) fn instead(pool: &Pool, known: &[HistoryKey]) -> Option<Refusal> {
-    let is_it = |key: &HistoryKey| matches!(key, HistoryKey::Metric(of) if of.pool == *pool);
-    let name = pool.operation_name();
-    let why = format!("{name:?} is a metric: use metric={name}, or plimsoll metrics {name}");
-    known.iter().any(is_it).then(|| Refusal::not_found(why))
 }

@@ -11,8 +11,8 @@ mod metrics;
 mod nodes;
 mod parameters;
 mod shares_query;
+mod unknown;
 
-pub(super) use metrics::page as metric_page;
 pub(super) use nodes::latencies;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
     BottlenecksPage, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier,
-    OperationsPage, STATISTICS_UNIT,
+    MetricsPage, OperationsPage, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
@@ -37,18 +37,16 @@ use tokio::sync::Mutex as Turn;
 use super::accept;
 use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
-use super::refusal::{Answer, Refusal, computed, near};
-use crate::core::fleet::{OVERFLOW, Pool};
+use super::refusal::{Answer, Refusal, computed};
+use crate::core::fleet::Pool;
 use crate::core::history::{
     Accumulator, HistoryKey, HistoryQuery, Layout, Received, Resolution, Unstored,
 };
 use crate::io::history::{HistoryReader, ReadError, Reading};
-use crate::limits::{ASK_ALL_WAIT, HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
+use crate::limits::{ASK_ALL_WAIT, HISTORY_READINGS_MAX};
 
 const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
                         start with --history and --state";
-/// Values of a roll-up that an error names.
-const VALUES_NAMED_MAX: usize = 5;
 const BUSY: &str = "the history was written too often while it was read; retry";
 
 /// What reads the history for pages: one request at a time, whichever page it is for.
@@ -64,7 +62,7 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
         .route("/api/v1/query", get(show_query))
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
-        .route("/api/v1/metrics", get(metrics::show_list))
+        .route("/api/v1/metrics", get(show_metrics))
         .route("/api/v1/bottlenecks", get(show_bottlenecks))
         .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
@@ -76,7 +74,8 @@ async fn show_query(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     if pairs.iter().any(|(key, _)| key == "metric") {
-        return metrics::show(&handler, &pairs).await.map(IntoResponse::into_response);
+        let query = parameters::parse_metric(&pairs, handler.clock.now().wall)?;
+        return handler.metric(query).await.map(|page| Json(page).into_response());
     }
     let (now, encoding) = (handler.clock.now().wall, accept::encoding(&headers));
     let query = parameters::parse(&pairs, now)?;
@@ -116,11 +115,23 @@ async fn show_operations(
     State(handler): State<HistoryHandler>,
     Parameters(pairs): Pairs,
 ) -> Answer<OperationsPage> {
-    if let Some((key, _)) = pairs.first() {
-        let why = format!("unknown parameter {key:?}; this page has no parameters");
-        return Err(Refusal::bad(why));
-    }
+    no_parameters(&pairs)?;
     handler.operations().await.map(Json)
+}
+
+async fn show_metrics(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<MetricsPage> {
+    no_parameters(&pairs)?;
+    handler.metrics().await.map(Json)
+}
+
+fn no_parameters(pairs: &[(String, String)]) -> Result<(), Refusal> {
+    let refused = |(key, _): &(String, String)| {
+        Refusal::bad(format!("unknown parameter {key:?}; this page has no parameters"))
+    };
+    pairs.first().map_or(Ok(()), |first| Err(refused(first)))
 }
 
 async fn show_bottlenecks(
@@ -173,9 +184,9 @@ impl HistoryHandler {
             None => {
                 let (_, _, known) = self.keys().await?;
                 Err(match of.metrics.first() {
-                    Some(metric) => metrics::unknown(metric, &known),
-                    None => metrics::instead(&of.pool, &known)
-                        .unwrap_or_else(|| unknown(&of.pool, &pools(known))),
+                    Some(metric) => unknown::unknown_metric(metric, &known),
+                    None => unknown::metric_instead(&of.pool, &known)
+                        .unwrap_or_else(|| unknown::unknown(&of.pool, &pools(known))),
                 })
             }
         }
@@ -426,57 +437,4 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
         operations: fleet.collect(),
         groups: groups.collect(),
     }
-}
-
-/// Names what is unknown, what is similar or known, and whether its samples may be in the overflow.
-fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
-    let wanted = in_words(pool);
-    let similar = near(&wanted, known.iter().map(in_words));
-    let hint = if similar.is_empty() { known_values(pool, known) } else { similar };
-    let others = others(pool, known).unwrap_or_default();
-    let error = format!("no samples of {wanted}{hint}{others}. /api/v1/operations lists all names");
-    Refusal::not_found(error)
-}
-
-fn in_words(pool: &Pool) -> String {
-    match pool {
-        Pool::Fleet(operation) => operation.to_string(),
-        Pool::Selected(budget) => format!("budget {budget}"),
-        Pool::Group(rollup, group) => {
-            format!("{} with {rollup}={}", group.operation, group.values.join(","))
-        }
-    }
-}
-
-/// Some values that the group's roll-up has for its operation.
-fn known_values(pool: &Pool, known: &[Pool]) -> String {
-    let Pool::Group(rollup, wanted) = pool else { return String::new() };
-    let values = known.iter().filter_map(|of| match of {
-        Pool::Group(name, group) if name == rollup && !group.is_overflow() => {
-            (group.operation == wanted.operation).then(|| group.values.join(","))
-        }
-        _ => None,
-    });
-    let shown: Vec<String> = values.take(VALUES_NAMED_MAX).collect();
-    if shown.is_empty() { String::new() } else { format!("; known {rollup}: {}", shown.join(", ")) }
-}
-
-/// The bound of the table that a pool is not in, if that table has left out any.
-fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
-    let is_folded = |of: &Pool| match (pool, of) {
-        (Pool::Fleet(_), Pool::Fleet(operation)) => operation.as_str() == OVERFLOW,
-        (Pool::Group(wanted, _), Pool::Group(rollup, group)) => {
-            wanted == rollup && group.is_overflow()
-        }
-        _ => false,
-    };
-
-    let (most, what) = match pool {
-        Pool::Group(..) => (ROLLUP_GROUPS_MAX, "groups of a roll-up"),
-        Pool::Fleet(_) | Pool::Selected(_) => (OPERATIONS_MAX, "operations"),
-    };
-
-    let text =
-        || format!("; {most} {what} are kept by name, samples of all others are in {OVERFLOW:?}");
-    known.iter().any(is_folded).then(text)
 }

@@ -18,7 +18,7 @@ use super::RunHandler;
 use super::requests::ComparedRuns;
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
-use crate::io::http::history::{latencies, metric_page, page};
+use crate::io::http::history::{Answered, latencies, page};
 use crate::io::http::refusal::{Refusal, computed, near};
 use crate::limits::runs::RUN_OPERATIONS_MAX;
 
@@ -106,7 +106,10 @@ impl RunHandler {
             if !is_asked(&name) {
                 continue;
             }
-            let page = self.history.answer(rate_query(&name, &request), now, metric_page).await?;
+            let page = self
+                .history
+                .answer(rate_query(&name, &request), now, Answered::metric_page)
+                .await?;
             side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));
         }
         Ok(side)
