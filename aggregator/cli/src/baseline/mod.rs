@@ -73,13 +73,11 @@ struct ShowArgs {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "Readings are the newest of each node that is up: run it while the job runs.
-Of several GPUs the hottest counts, and their mean use.
+#[command(after_help = "Readings are the newest of each node that is up: run it while the job
+runs. Of several GPUs the hottest counts, and their mean use.
 
-The exit code is 0 if all targets are met, 7 if one is missed, 9 if one is not measured. More tokens
-a second than expected meet the target."
-)]
+The exit code is 0 if all targets are met, 7 if one is missed, 9 if one is not measured. More
+tokens a second than expected meet the target.")]
 struct CheckArgs {
     /// The platform
     name: String,
