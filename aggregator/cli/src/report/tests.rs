@@ -489,6 +489,13 @@ fn named_everywhere(node: &str) -> Material {
     .unwrap();
     material.events.events[0].host = format!("{node}.lab");
     material.events.events[0].text = format!("deployed by ann@{node} to {node}");
+    // Operations, classes and texts of rules are no names.
+    let mut page = bottlenecks("fetch");
+    (page["mesh"], page["run"], page["values"]) = (node.into(), node.into(), json!([node]));
+    page["rollup"] = "host".into();
+    let found = &mut page["bottlenecks"][0];
+    (found["node"], found["evidence"]) = (node.into(), format!("readings of {node}").into());
+    material.bottlenecks = Ok(serde_json::from_value(page).unwrap());
     material.nodes_silent = [(node.to_owned(), format!("no answer of {node}"))].into();
     material.nodes = vec![NodePoint {
         node: node.to_owned(),
