@@ -10,16 +10,18 @@ use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own_name;
+use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{
-    BottlenecksPage, HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary,
+    BottlenecksPage, HeatmapPage, HistoryPage, HistoryPoint, MetricHistoryPage, MetricsPage,
+    OperationsPage, Summary,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::document::{DrillResult, Subject};
 use super::limits::{
-    BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, HARDWARE_PAGES_MAX, NODES_ASKED_MAX, OPERATIONS_ASKED_MAX,
-    OPERATIONS_MAX, QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
+    BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, HARDWARE_PAGES_MAX, METRICS_MAX, NODES_ASKED_MAX,
+    OPERATIONS_ASKED_MAX, OPERATIONS_MAX, QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
 };
 use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
@@ -79,6 +81,7 @@ impl Request<'_> {
             // An aggregator that has no such page answers with an error.
             hardware: self.hardware().await.ok(),
             bottlenecks: Err("there are no operations".to_owned()),
+            metrics: Vec::new(),
             nodes: Vec::new(),
             nodes_silent: BTreeMap::new(),
             summary,
@@ -94,6 +97,9 @@ impl Request<'_> {
         self.slots(&mut material).await?;
         progress("bottlenecks");
         material.bottlenecks = self.bottlenecks(range).await.map_err(|error| format!("{error:#}"));
+        progress("metrics");
+        // An aggregator of an earlier version has no such page.
+        material.metrics = self.metrics(range).await.unwrap_or_default();
         // Last: it can take the longest, and a report without it is still one.
         self.nodes(&mut material).await;
         Ok(material)
@@ -237,6 +243,32 @@ impl Request<'_> {
         };
         let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
         self.get(&with_parameters(bottlenecks::PATH, &parameters)).await
+    }
+
+    /// Counters and gauges over the whole range, of the run or of the fleet.
+    async fn metrics(&self, range: SecondsRange) -> Result<Vec<MetricHistoryPage>> {
+        let known: MetricsPage = self.get("/api/v1/metrics").await?;
+        let (names, run): (Vec<&str>, _) = match &self.wanted {
+            Wanted::Run(run) => (known.of_group(RUN_LABEL, run).into_keys().collect(), Some(run)),
+            Wanted::Range(_) => {
+                let kept = known.metrics.iter().filter(|row| row.is_kept);
+                (kept.map(|row| row.metric.as_str()).collect(), None)
+            }
+        };
+
+        let mut pages = Vec::new();
+        for name in names.into_iter().take(METRICS_MAX) {
+            let parameters = [
+                ("metric", Some(name.to_owned())),
+                ("rollup", run.map(|_| RUN_LABEL.to_owned())),
+                ("value", run.cloned()),
+                ("from", Some(range.from.to_string())),
+                ("to", Some(range.to.to_string())),
+            ];
+            let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+            pages.push(self.get(&with_parameters("/api/v1/query", &parameters)).await?);
+        }
+        Ok(pages)
     }
 
     /// Adds what nodes have of the operations with samples over their limits. Without an answer, as

@@ -11,14 +11,15 @@ use plimsoll_schemas::figure::{counted, percent};
 use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{
-    BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, OverLimit, Verdict,
+    BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, MetricHistoryPage,
+    OverLimit, Verdict,
 };
 
 use super::advice::{on_node, on_operation};
 use super::document::{
     AlertResult, BudgetResult, ChangeResult, Column, Document, FORMAT, LatestVerdict, LedgerResult,
-    Machines, NodeResult, OperationResult, OverTime, Range, RankedNode, RankedOperation, Subject,
-    TimeRanking, VERSION,
+    Machines, MetricResult, NodeResult, OperationResult, OverTime, Range, RankedNode,
+    RankedOperation, Subject, TimeRanking, VERSION,
 };
 use super::limits::{NODES_MAX, ROWS_MAX};
 use super::material::{Material, NodePoint, OperationPages};
@@ -60,6 +61,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         budgets: budgets(material),
         bottlenecks: material.bottlenecks.as_ref().ok().cloned(),
         bottlenecks_left_out: material.bottlenecks.as_ref().err().cloned(),
+        metrics: metrics(&material.metrics),
         where_the_time_goes: ranking,
         range,
         operations,
@@ -75,6 +77,16 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         samples: has_slots.then(|| written(slots())).transpose()?,
         samples_left_out: material.slots_left_out.clone(),
     })
+}
+
+/// Those with a value in the range.
+fn metrics(pages: &[MetricHistoryPage]) -> Vec<MetricResult> {
+    let result = |page: &MetricHistoryPage| {
+        let point = *page.points.iter().find(|point| point.count > 0)?;
+        let (metric, kind, operation) = (page.metric.clone(), page.kind, page.operation.clone());
+        Some(MetricResult { metric, kind, operation, point })
+    };
+    pages.iter().filter_map(result).collect()
 }
 
 fn zone_name(at: f64, zone: &TimeZone) -> String {

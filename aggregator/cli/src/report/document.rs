@@ -10,8 +10,8 @@ use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
-    Band, BottlenecksPage, BucketCount, EventRow, Freshness, Ledger, OverLimit, QuantileValue,
-    Verdict,
+    Band, BottlenecksPage, BucketCount, EventRow, Freshness, Ledger, MetricKind, MetricPoint,
+    OverLimit, QuantileValue, Verdict,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -47,6 +47,8 @@ pub(super) struct Document {
     /// Why they are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bottlenecks_left_out: Option<String>,
+    /// Counters and gauges of jobs over the range.
+    pub(super) metrics: Vec<MetricResult>,
     pub(super) where_the_time_goes: TimeRanking,
     pub(super) hardware: Machines,
     pub(super) alerts: Vec<AlertResult>,
@@ -68,6 +70,18 @@ pub(super) struct Document {
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) samples_left_out: Option<String>,
+}
+
+/// A counter or gauge over the range.
+#[derive(Serialize)]
+pub(super) struct MetricResult {
+    pub(super) metric: String,
+    pub(super) kind: MetricKind,
+    /// The operation by whose time `per_operation_second` divides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation: Option<String>,
+    #[serde(flatten)]
+    pub(super) point: MetricPoint,
 }
 
 /// What a report is of.

@@ -26,6 +26,8 @@ pub(super) const NODES_MAX: usize = 100;
 pub(super) const NODES_ASKED_MAX: usize = 32;
 /// Operations of which nodes are asked: those with the most samples over their limits.
 pub(super) const OPERATIONS_ASKED_MAX: usize = 8;
+/// Counters and gauges of a report, each with one answer.
+pub(super) const METRICS_MAX: usize = 100;
 /// Pages of readings that are asked for, of 64 nodes and some 1.6 MB each.
 pub(super) const HARDWARE_PAGES_MAX: usize = 64;
 /// Readings of one machine.

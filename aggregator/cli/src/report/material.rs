@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::{AlertState, AlertsPage, Scope};
 use plimsoll_schemas::summary::{
-    BottlenecksPage, EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage, Summary,
+    BottlenecksPage, EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage,
+    MetricHistoryPage, Summary,
 };
 
 use super::document::{DrillResult, Subject};
@@ -46,6 +47,8 @@ pub(super) struct Material {
     pub(super) hardware: Option<HardwarePage>,
     /// `/api/v1/bottlenecks`, or why there is none.
     pub(super) bottlenecks: Result<BottlenecksPage, String>,
+    /// `/api/v1/query?metric=` over the whole range; empty from an aggregator without metrics.
+    pub(super) metrics: Vec<MetricHistoryPage>,
     pub(super) drills: Vec<DrillResult>,
 }
 

@@ -16,6 +16,7 @@ mod limits;
 mod machines;
 mod markdown;
 mod material;
+mod metrics;
 mod pseudonyms;
 mod redact;
 mod samples;

@@ -47,6 +47,7 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
         range: _,
         budgets: _,
         operations: _,
+        metrics: _,
         epoch_operation: _,
         epoch_time_ms: _,
         epoch_time_ms_avg: _,

@@ -10,6 +10,7 @@ use super::document::{
     BudgetResult, Document, DrillResult, LatestVerdict, LedgerResult, OperationResult, Subject,
     TimeRanking,
 };
+use super::metrics::metrics;
 use super::shares::shares;
 use super::tables::{Cell, Section, Tone, figure, table, text};
 use super::words::{completeness, evidence, milliseconds_or_so, over, reading};
@@ -32,6 +33,7 @@ pub(super) fn sections(of: &Document, zone: &TimeZone) -> Vec<Section> {
         about(of, zone),
         budgets(&of.budgets, zone),
         operations(&of.operations),
+        metrics(of),
         shares(of),
         time(&of.where_the_time_goes),
         hardware(of),

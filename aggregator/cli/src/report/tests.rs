@@ -89,6 +89,32 @@ fn bottlenecks(name: &str) -> Value {
     })
 }
 
+/// A counter of an operation over 20 s.
+fn tokens(operation: &str) -> Value {
+    json!({
+        "mesh": "m", "metric": format!("{operation}.tokens"), "kind": "counter",
+        "operation": operation, "from_seconds": 900.0, "to_seconds": 920.0, "resolution": "10s",
+        "step_seconds": 20.0, "kept_from_seconds": 0.0, "points": [{
+            "from_seconds": 900.0, "to_seconds": 920.0, "count": 20, "sum": 4_000.0,
+            "per_second": 200.0, "operation_seconds": 2.0, "per_operation_second": 2_000.0,
+            "completeness": 1.0,
+        }],
+    })
+}
+
+#[test]
+fn a_counter_has_its_total_and_its_rates_in_each_form() {
+    let material = material("fetch", "n1");
+    let found = &as_json(&material)["metrics"][0];
+    assert_eq!((&found["metric"], &found["sum"]), (&"fetch.tokens".into(), &4_000.0.into()));
+    for format in [Format::Markdown, Format::Html] {
+        let text = rendered(&material, &now(), format).unwrap();
+        for words in ["fetch.tokens", "4,000", "2,000 (fetch)"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}
+
 /// One operation with a budget that is in breach, an alert, an event and a drill, all of which
 /// are called `name` where an aggregator or a drill leaves it open.
 fn material(operation: &str, name: &str) -> Material {
@@ -158,6 +184,7 @@ fn material(operation: &str, name: &str) -> Material {
         ledger: serde_json::from_value(of_ledger).unwrap(),
         hardware: Some(serde_json::from_value(hardware).unwrap()),
         bottlenecks: Ok(serde_json::from_value(bottlenecks(name)).unwrap()),
+        metrics: vec![serde_json::from_value(tokens(operation)).unwrap()],
         drills: vec![DrillResult {
             file: "d.json".to_owned(),
             drill: name.to_owned(),
