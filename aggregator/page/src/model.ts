@@ -222,6 +222,31 @@ export interface OperationsPage {
   groups: { rollup: string; operation: string; values: string[] }[];
 }
 
+export interface ClassShare {
+  class: string;
+  seconds: number;
+  share: number | null;
+}
+
+export interface CycleShares {
+  operation: string;
+  seconds: number;
+  classes: ClassShare[];
+  parallel: boolean;
+}
+
+export interface Bottlenecks {
+  cycles: CycleShares[];
+  bottlenecks: {
+    rule: string;
+    state: "found" | "within" | "not_measured";
+    severity: string | null;
+    cycle?: string;
+    node?: string;
+    evidence: string;
+  }[];
+}
+
 export interface MetricNow {
   nodes: number;
   sum: number;

@@ -9,6 +9,7 @@ import { Table, To } from "../parts";
 import { count, counted, number, percent, span, when } from "../units";
 import { href, useUrl } from "../url";
 import { MetricsOfRun } from "./metrics";
+import { SharesOfRun } from "./shares";
 
 export function Runs() {
   const { params } = useUrl();
@@ -130,6 +131,7 @@ export function Run() {
         ])}
       />
       {data.operations_omitted > 0 && <p>{counted(data.operations_omitted, "more operation")}</p>}
+      <SharesOfRun run={data.name} />
       <MetricsOfRun run={data.name} from={data.begun_seconds} to={end} />
       <h2>Nodes</h2>
       <p class="fleet">
