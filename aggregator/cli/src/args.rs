@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
+use crate::advise::AdviseArgs;
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::baseline::BaselineArgs;
 use crate::blame::BlameArgs;
@@ -63,6 +64,8 @@ pub enum Command {
     Metrics(MetricsArgs),
     /// Show where the time of a run or a range goes, and what is too much of it
     Bottlenecks(BottlenecksArgs),
+    /// Recommend what to do about the bottlenecks of a run, a range or a report
+    Advise(AdviseArgs),
     /// Compare latencies and rates of two runs: shifts with intervals, noise floor, verdict
     Compare(CompareArgs),
     /// List, show and check baselines: targets of platforms

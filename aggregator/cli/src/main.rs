@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use plimsoll_cli::advise::advise;
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::baseline::baseline;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
             Command::Metrics(args) => metrics(&args).await,
+            Command::Advise(args) => advise(&args).await,
             Command::Bottlenecks(args) => bottlenecks(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Baseline(args) => baseline(&args).await,

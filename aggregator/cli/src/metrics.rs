@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::{counted, number, percent, span};
 use plimsoll_schemas::run::RUN_LABEL;
@@ -11,6 +12,7 @@ use plimsoll_schemas::summary::{
     MetricHistoryPage, MetricKind, MetricPoint, MetricRow, MetricsPage,
 };
 
+use crate::runs;
 use crate::targets::{Targets, with_parameters};
 use crate::time_range::{TimeRange, shown};
 
@@ -41,7 +43,7 @@ pub struct MetricsArgs {
     /// Divide by this counter; may be repeated, then by their sum
     #[arg(long, value_name = "METRIC", requires = "metric")]
     per: Vec<String>,
-    /// The run
+    /// The run; without times its own range
     #[arg(long, value_name = "NAME", conflicts_with = "rollup")]
     run: Option<String>,
     /// The roll-up, such as rank; without it, the fleet
@@ -63,7 +65,11 @@ pub async fn metrics(args: &MetricsArgs) -> Result<Exit> {
         return args.at.show(LIST, list).await;
     };
     let now = Zoned::now();
-    let range = args.range.seconds(&now)?;
+    let range = match (&args.run, args.range.is_given()) {
+        (Some(run), false) => of_run(args, run).await,
+        _ => None,
+    };
+    let range = range.map_or_else(|| args.range.seconds(&now), Ok)?;
     let rollup = args.rollup.clone().or_else(|| args.run.as_ref().map(|_| RUN_LABEL.to_owned()));
 
     let mut parameters = vec![
@@ -79,6 +85,14 @@ pub async fn metrics(args: &MetricsArgs) -> Result<Exit> {
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
 
     args.at.show(&with_parameters(QUERY, &parameters), |page| table(page, now.time_zone())).await
+}
+
+/// The time of a run, where the first aggregator knows it: a rate by wall time is by its own.
+async fn of_run(args: &MetricsArgs, run: &str) -> Option<SecondsRange> {
+    let apis = args.at.apis().ok()?;
+    let row = runs::find(apis.first()?, run).await?;
+    let to = row.ended_seconds.unwrap_or_else(|| Zoned::now().timestamp().as_second() as f64);
+    Some(SecondsRange { from: row.begun_seconds, to: to.max(row.begun_seconds + 1.0) })
 }
 
 fn list(page: &MetricsPage) -> String {

@@ -184,6 +184,7 @@ def _aggregator() -> Row:
                 _gauge("checkpoint_failures_total", "checkpoint: {{reason}}", "reason"),
                 _gauge("task_restarts_total", "restart: {{task}}", "task"),
                 _gauge("history_dropped_samples_total", "history: samples dropped"),
+                _gauge("history_dropped_values_total", "history: values of metrics dropped"),
             ),
             lines(
                 "Rule files",
