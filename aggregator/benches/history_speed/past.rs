@@ -234,7 +234,7 @@ fn ask(store: &HistoryStore, query: &HistoryQuery, end: u64) -> Result<u64> {
     ensure!(known.contains(&true), "neither operation nor counter is in the file");
     Ok(match query.metrics.first() {
         None => answer.points(query).iter().map(|point| point.count).sum(),
-        Some(of) => answer.metric_points(of, &[]).iter().map(|point| point.count).sum(),
+        Some(of) => answer.metric_points(of, &[], Wall(0)).iter().map(|point| point.count).sum(),
     })
 }
 

@@ -174,11 +174,12 @@ fn columns(page: &MetricHistoryPage) -> Vec<Column> {
         }));
         columns.push(column("TIME OF IT", |point| point.operation_seconds.map(span)));
     }
-    if !page.per.is_empty() {
-        columns.push(column(
-            &format!("SHARE OF {}", counted(page.per.len() as u64, "metric")),
-            |point| point.ratio.map(percent),
-        ));
+    if page.per.contains(&page.metric) {
+        let heading = format!("SHARE OF {}", counted(page.per.len() as u64, "metric"));
+        columns.push(column(&heading, |point| point.ratio.map(percent)));
+    } else if !page.per.is_empty() {
+        let heading = format!("PER {}", page.per.join(" + "));
+        columns.push(column(&heading, |point| point.ratio.map(number)));
     }
     columns
 }
@@ -208,7 +209,7 @@ mod tests {
             metric: "train_step.tokens".to_owned(),
             kind,
             operation: Some("train_step".to_owned()),
-            per: vec!["a".to_owned()],
+            per: vec!["train_step.tokens".to_owned(), "a".to_owned()],
             rollup: Some("run".to_owned()),
             values: Some(vec!["v42".to_owned()]),
             from_seconds: 0.0,

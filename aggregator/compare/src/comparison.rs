@@ -122,13 +122,13 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let pair = |name: &Operation| (a.operations.get(name), b.operations.get(name));
     // Operations that only one side has are not judged, and take no share of the confidence.
     let together = names.iter().filter(|name| matches!(pair(name), (Some(_), Some(_)))).count();
-    let rates: Vec<_> = a
-        .rates
-        .iter()
-        .filter(|(name, _)| chosen(name))
-        .filter_map(|(name, of_a)| Some((name, of_a, b.rates.get(name)?)))
-        .collect();
-    let together = together + rates.len();
+    // A side from a log has none at all: then nothing is missing of the other one's.
+    let have_both = !a.rates.is_empty() && !b.rates.is_empty();
+    let rates: BTreeSet<&Operation> =
+        a.rates.keys().chain(b.rates.keys()).filter(|_| have_both).filter(chosen).collect();
+    let rate_pair = |name: &Operation| (a.rates.get(name), b.rates.get(name));
+    let of_both = rates.iter().filter(|name| matches!(rate_pair(name), (Some(_), Some(_))));
+    let together = together + of_both.count();
 
     let compared = |name: &Operation| {
         let limit_ns = options.limits.get(name).copied();
@@ -141,12 +141,19 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let operations: BTreeMap<_, _> =
         names.into_iter().map(|name| (name.clone(), compared(name))).collect();
 
-    let compared = rates.iter().map(|(name, of_a, of_b)| {
-        let rate = rate::compared(name.as_str(), of_a, of_b, options.tolerance, together);
-        ((*name).clone(), rate)
-    });
-    let rates: BTreeMap<_, _> = compared.collect();
-    let of_rates = rates.values().map(|rate| rate.verdict);
+    let compared = |name: &Operation| match rate_pair(name) {
+        (Some(a), Some(b)) => rate::compared(name.as_str(), a, b, options.tolerance, together),
+        (a, b) => rate::one_sided(name.as_str(), a, b),
+    };
+    let rates: BTreeMap<_, _> =
+        rates.into_iter().map(|name| (name.clone(), compared(name))).collect();
+    // A counter that hardly ever grows, or that one version alone has, must not take the verdict
+    // from all others unless it was asked for.
+    let counts = |name: &Operation, of: &ComparedRate| {
+        let is_judged = !matches!(of.verdict, Verdict::NotEnoughData | Verdict::NotComparable);
+        is_judged || options.operations.contains(name)
+    };
+    let of_rates = rates.iter().filter(|(name, of)| counts(name, of)).map(|(_, of)| of.verdict);
 
     Comparison {
         verdict: Verdict::of_all(operations.values().map(|of| of.verdict).chain(of_rates)),

@@ -4,7 +4,7 @@
 //! [`SideReader`] states what is to be asked and takes the answers, so that a client over HTTP and
 //! the aggregator itself make the same side.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const STEP_MIN: f64 = 10.0;
 /// The shortest slots of nodes' own histories.
 const NODES_STEP_MIN: f64 = 1.0;
 /// Counters of one comparison.
-const RATES_MAX: usize = 64;
+const RATES_MAX: usize = 128;
 /// The share of the samples that nodes must answer with; their clocks may cut off a few.
 const ANSWERED_MIN: f64 = 0.99;
 
@@ -146,28 +146,51 @@ pub struct RateRequest {
     pub step: f64,
 }
 
-/// What to ask of the counters of a side whose samples are read: all that the history has of its
-/// run, in the time of these samples, or all of the fleet in the range.
-pub fn rate_requests(of: &HistorySide, side: &Side, known: &MetricsPage) -> Vec<RateRequest> {
+/// What to ask of the counters of a side.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RateRequests {
+    pub requests: Vec<RateRequest>,
+    /// Counters beyond the bound of one comparison.
+    pub left_out: usize,
+}
+
+/// What to ask of the wanted counters of a side whose samples are read: all that the history has of
+/// its run, in the time of these samples, or all of the fleet in the range. Counters of operations
+/// come first.
+pub fn rate_requests(
+    of: &HistorySide,
+    side: &Side,
+    known: &MetricsPage,
+    is_wanted: impl Fn(&str) -> bool,
+) -> RateRequests {
     let (run, range) = match of {
         HistorySide::Run(run) => (Some(run), range_of(side)),
         HistorySide::Range(range) => (None, Some(*range)),
     };
-    let Some(SecondsRange { from, to }) = range else { return Vec::new() };
-    let kinds: BTreeMap<&str, MetricKind> = match run {
-        Some(run) => known.of_group(RUN_LABEL, run),
-        None => known.metrics.iter().map(|row| (row.metric.as_str(), row.kind)).collect(),
-    };
+    let Some(SecondsRange { from, to }) = range else { return RateRequests::default() };
 
-    let counters = kinds.into_iter().filter(|(_, kind)| *kind == MetricKind::Counter);
-    let request = |(metric, _): (&str, MetricKind)| RateRequest {
+    let counters = known.metrics.iter().filter(|row| row.kind == MetricKind::Counter);
+    let counters: BTreeSet<&str> = counters.map(|row| row.metric.as_str()).collect();
+    let of_run = run.map(|run| known.of_group(RUN_LABEL, run));
+    let is_of_run = |name: &&str| of_run.as_ref().is_none_or(|of| of.contains(name));
+    let mut names: Vec<&str> =
+        counters.into_iter().filter(|name| is_wanted(name)).filter(is_of_run).collect();
+    names.sort_by_key(|name| operation_of(name, side).is_none());
+
+    let left_out = names.len().saturating_sub(RATES_MAX);
+    let request = |metric: &str| RateRequest {
         metric: metric.to_owned(),
         run: run.cloned(),
         from,
         to,
         step: step(to - from),
     };
-    counters.map(request).take(RATES_MAX).collect()
+    RateRequests { requests: names.into_iter().take(RATES_MAX).map(request).collect(), left_out }
+}
+
+/// The operation of a side that a counter's name starts with.
+fn operation_of<'s>(counter: &str, side: &'s Side) -> Option<&'s Measured> {
+    side.operations.get(counter.rsplit_once('.')?.0)
 }
 
 /// From when until when a side has samples.
@@ -185,28 +208,38 @@ pub fn measured_rate(page: &MetricHistoryPage) -> Option<MeasuredRate> {
 
 /// The same of points alone, divided by the time of this operation, or by wall time.
 pub fn rate_of(points: &[MetricPoint], operation: Option<String>) -> Option<MeasuredRate> {
-    let first = points.iter().position(|point| point.count > 0)?;
-    let last = points.iter().rposition(|point| point.count > 0)?;
-
+    if points.iter().all(|point| point.count == 0) {
+        return None;
+    }
     if operation.is_some() {
-        let slot = |point: &MetricPoint| RateSlot {
-            amount: point.sum,
-            seconds: point.operation_seconds.unwrap_or_default(),
-        };
-        return Some(MeasuredRate {
-            operation,
-            slots: points[first..=last].iter().map(slot).collect(),
-        });
+        return Some(MeasuredRate { operation, slots: by_operation(points) });
     }
 
     // The job started within the first slot and ended within the last one: the time that it had of
     // them is not known.
-    let whole = points.get(first + 1..last).unwrap_or_default();
+    let whole = points.get(1..points.len() - 1).unwrap_or_default();
     let slot = |point: &MetricPoint| RateSlot {
         amount: point.sum,
         seconds: point.to_seconds - point.from_seconds,
     };
     Some(MeasuredRate { operation, slots: whole.iter().map(slot).collect() })
+}
+
+/// Slots in which the operation ended, each with what was counted since the one before: a step may
+/// be longer than a slot.
+fn by_operation(points: &[MetricPoint]) -> Vec<RateSlot> {
+    let (mut slots, mut carried) = (Vec::new(), 0.0);
+    for point in points {
+        carried += point.sum;
+        if let Some(seconds) = point.operation_seconds {
+            slots.push(RateSlot { amount: carried, seconds });
+            carried = 0.0;
+        }
+    }
+    if let Some(last) = slots.last_mut() {
+        last.amount += carried;
+    }
+    slots
 }
 
 /// Reads a side, one operation after the other.
@@ -241,6 +274,16 @@ impl SideReader {
         // A history that was empty until a moment ago would be a range without length.
         let kept = SecondsRange { from: known.kept_from_seconds.min(now - STEP_MIN), to: now };
         Ok(Self { run, kept, operations, range: given, given, side: Side::default() })
+    }
+
+    /// Reads these operations alone, or the first if there are none: a side of counters needs the
+    /// time of its run.
+    pub fn retain(&mut self, is_wanted: impl Fn(&Operation) -> bool) {
+        let first = self.operations.front().cloned();
+        self.operations.retain(is_wanted);
+        if self.operations.is_empty() {
+            self.operations.extend(first);
+        }
     }
 
     /// How many operations are still to be read.

@@ -15,11 +15,37 @@ use crate::side::{MeasuredRate, RateSlot};
 use crate::statistic::{Estimate, Estimates, RESAMPLES, drawn, spread};
 use crate::verdict::Verdict;
 
-/// Parts of the last word of a name of which more is worse. More of anything else is better.
-const WORSE: [&str; 11] = [
-    "error", "fail", "miss", "drop", "retr", "timeout", "lost", "reject", "evict", "throttl",
+/// Words of a name of which more is worse. More of anything else is better.
+const WORSE: [&str; 26] = [
+    "error",
+    "errors",
+    "failure",
+    "failures",
+    "failed",
+    "miss",
+    "misses",
+    "missed",
+    "drop",
+    "drops",
+    "dropped",
+    "retry",
+    "retries",
+    "timeout",
+    "timeouts",
+    "lost",
+    "reject",
+    "rejects",
+    "rejected",
+    "evicted",
+    "evictions",
+    "throttled",
     "stall",
+    "stalls",
+    "stalled",
+    "skipped",
 ];
+/// Slots with an amount that a side needs: resamples of fewer may have none at all.
+const AMOUNTS_MIN: usize = 10;
 
 /// The rate of one counter on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,6 +75,13 @@ struct RateBlocks {
     seen: f64,
 }
 
+/// Why a rate has no blocks.
+enum NoBlocks {
+    /// Slots enough, and nothing in any of them.
+    None,
+    Few(String),
+}
+
 impl MeasuredRate {
     /// All of the amount by all of the time.
     fn rate(&self) -> f64 {
@@ -56,16 +89,20 @@ impl MeasuredRate {
         if total.seconds > 0.0 { total.amount / total.seconds } else { 0.0 }
     }
 
-    fn blocks(&self, side: &str) -> Result<RateBlocks, String> {
-        let slots: Vec<RateSlot> =
-            self.slots.iter().copied().filter(|slot| slot.seconds > 0.0).collect();
-        let rate = self.rate();
-        if rate <= 0.0 {
-            return Err(format!("{side} has none of it"));
-        }
+    fn blocks(&self, side: &str) -> Result<RateBlocks, NoBlocks> {
+        let few = |why: String| Err(NoBlocks::Few(format!("{side} {why}; record for longer")));
+        let (slots, rate) = (&self.slots, self.rate());
         if slots.len() < BLOCKS_MIN {
             let slots = counted(slots.len() as u64, "interval");
-            return Err(format!("{side} has {slots}, fewer than {BLOCKS_MIN}; record for longer"));
+            return few(format!("has {slots}, fewer than {BLOCKS_MIN}"));
+        }
+        if slots.iter().all(|slot| slot.amount == 0.0) {
+            return Err(NoBlocks::None);
+        }
+        let with_amount = slots.iter().filter(|slot| slot.amount > 0.0).count();
+        if with_amount < AMOUNTS_MIN || rate <= 0.0 || !rate.is_finite() {
+            let slots = counted(with_amount as u64, "interval");
+            return few(format!("has it in {slots}, fewer than {AMOUNTS_MIN}"));
         }
 
         // What moves a ratio: how much more of the amount a slot has than its time gives.
@@ -81,14 +118,14 @@ impl MeasuredRate {
         let length = (correlation.block_slots().ceil() as usize).max(least).clamp(1, longest);
         let seen = correlation.seen(length);
         if seen < SEEN_MIN {
-            return Err(format!("{side} changes too slowly for its length; record for longer"));
+            return few("changes too slowly for its length".to_owned());
         }
         Ok(RateBlocks { parts: slots.chunks(length).map(total).collect(), seen: seen.min(1.0) })
     }
 }
 
 impl RateBlocks {
-    fn estimates(&self, seed: u64) -> Estimates {
+    fn estimates(&self, seed: u64) -> Option<Estimates> {
         let blocks = self.parts.len();
         let all = total(&self.parts);
         let value = (all.amount / all.seconds).ln();
@@ -96,19 +133,18 @@ impl RateBlocks {
         let scale = (blocks as f64 / (blocks as f64 - 1.0) / self.seen).sqrt();
         let mut rng = SplitMix64(seed);
 
-        let deviation = |_| {
+        let mut deviation = || {
             let drawn = (0..blocks).map(|_| self.parts[drawn(blocks, rng.bits())]);
             let RateSlot { amount, seconds } = total(&drawn.collect::<Vec<_>>());
-            // A resample without any amount has no logarithm; it is as far off as the least has.
-            let amount = amount.max(f64::MIN_POSITIVE);
-            ((amount / seconds).ln() - value) * scale
+            (amount > 0.0 && seconds > 0.0).then(|| ((amount / seconds).ln() - value) * scale)
         };
 
-        let deviations: Vec<f64> = (0..RESAMPLES).map(deviation).collect();
+        // A resample without an amount has no logarithm, and without it the spread is not known.
+        let deviations: Vec<f64> = (0..RESAMPLES).map(|_| deviation()).collect::<Option<_>>()?;
         let spread = spread(&deviations);
         let beyond = blocks as f64;
         let value = Estimate { value, uncertainty: 0.0, deviations, spread, beyond, shown_ns: 0 };
-        Estimates { values: vec![value], blocks, samples: blocks as u64 }
+        Some(Estimates { values: vec![value], blocks, samples: blocks as u64 })
     }
 
     /// From the slots, so that the same sides always have the same verdict.
@@ -144,16 +180,27 @@ pub(crate) fn compared(
 
     let (one, other) = match (a.blocks("A"), b.blocks("B")) {
         (Ok(one), Ok(other)) => (one, other),
-        (Err(reason), _) | (_, Err(reason)) => {
+        (Err(NoBlocks::Few(reason)), _) | (_, Err(NoBlocks::Few(reason))) => {
             return of(Verdict::NotEnoughData, Some(reason), None);
+        }
+        (Err(NoBlocks::None), Err(NoBlocks::None)) => return of(Verdict::Same, None, None),
+        (Err(NoBlocks::None), Ok(_)) => {
+            return of(one_has_all(lower_is_better), Some("A has none of it".to_owned()), None);
+        }
+        (Ok(_), Err(NoBlocks::None)) => {
+            return of(one_has_all(!lower_is_better), Some("B has none of it".to_owned()), None);
         }
     };
 
     let seeds = [one.fingerprint(), other.fingerprint()];
     // Equal sides would draw equal resamples, and differ in none.
     let second = if seeds[0] == seeds[1] { !seeds[1] } else { seeds[1] };
-    let intervals =
-        interval::intervals(&one.estimates(seeds[0]), &other.estimates(second), together);
+    let (Some(of_a), Some(of_b)) = (one.estimates(seeds[0]), other.estimates(second)) else {
+        let reason = "too few intervals have it; record for longer".to_owned();
+        return of(Verdict::NotEnoughData, Some(reason), None);
+    };
+
+    let intervals = interval::intervals(&of_a, &of_b, together);
     let change = intervals.first().copied().flatten().map(|interval| {
         let change = change_of(&interval, tolerance);
         // A quantile is worse where it is higher.
@@ -163,9 +210,33 @@ pub(crate) fn compared(
     of(change.map_or(Verdict::NotEnoughData, |change| change.verdict), None, change)
 }
 
+/// One side alone has the counter.
+pub(crate) fn one_sided(
+    name: &str,
+    a: Option<&MeasuredRate>,
+    b: Option<&MeasuredRate>,
+) -> ComparedRate {
+    let side = if a.is_some() { "A" } else { "B" };
+    let rate = |of: Option<&MeasuredRate>| of.map_or(0.0, MeasuredRate::rate);
+    ComparedRate {
+        verdict: Verdict::NotComparable,
+        reason: Some(format!("only {side} has it")),
+        operation: a.or(b).and_then(|of| of.operation.clone()),
+        lower_is_better: is_worse_with_more(name),
+        a: rate(a),
+        b: rate(b),
+        change: None,
+    }
+}
+
+/// The verdict where one side has nothing of what the other has.
+fn one_has_all(is_worse: bool) -> Verdict {
+    if is_worse { Verdict::Worse } else { Verdict::Better }
+}
+
 fn is_worse_with_more(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or(name);
-    WORSE.iter().any(|part| last.contains(part))
+    let mut words = name.split(|of: char| !of.is_ascii_alphanumeric());
+    words.any(|word| WORSE.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 fn total(slots: &[RateSlot]) -> RateSlot {
@@ -177,6 +248,8 @@ fn total(slots: &[RateSlot]) -> RateSlot {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Steps of about 60 ms in slots of 10 s, each of 512 tokens; `slower` takes so much longer.
@@ -210,11 +283,6 @@ mod tests {
         for (b, verdict, words) in [
             (side(19, 2, 1.0), Verdict::NotEnoughData, "B has 19 intervals"),
             (
-                MeasuredRate { slots: Vec::new(), ..whole.clone() },
-                Verdict::NotEnoughData,
-                "none of it",
-            ),
-            (
                 MeasuredRate { operation: None, ..whole.clone() },
                 Verdict::NotComparable,
                 "operation",
@@ -223,6 +291,66 @@ mod tests {
             let found = compared("train_step.tokens", &whole, &b, 0.01, 1);
             assert_eq!(found.verdict, verdict);
             assert!(found.reason.as_ref().unwrap().contains(words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_stops_or_begins_is_worse_or_better_and_what_neither_has_is_the_same() {
+        let some = side(60, 1, 1.0);
+        let slots = some.slots.iter().map(|slot| RateSlot { amount: 0.0, ..*slot }).collect();
+        let none = MeasuredRate { slots, ..some.clone() };
+        for (name, a, b, verdict) in [
+            ("step.tokens", &some, &none, Verdict::Worse),
+            ("step.tokens", &none, &some, Verdict::Better),
+            ("fetch.errors", &none, &some, Verdict::Worse),
+            ("fetch.errors", &some, &none, Verdict::Better),
+            ("fetch.errors", &none, &none, Verdict::Same),
+        ] {
+            assert_eq!(compared(name, a, b, 0.01, 1).verdict, verdict, "{name}");
+        }
+        // Once in a run is no rate.
+        let mut once = none.clone();
+        once.slots[7].amount = 1.0;
+        let found = compared("model.loads", &once, &some, 0.01, 1);
+        assert_eq!(found.verdict, Verdict::NotEnoughData);
+        assert!(found.reason.unwrap().contains("in 1 interval, fewer than 10"));
+    }
+
+    #[test]
+    fn whole_words_of_a_name_state_that_more_is_worse() {
+        for (name, is_worse) in [
+            ("fetch.errors", true),
+            ("errors.fetch", true),
+            ("cache_misses", true),
+            ("db.Retries", true),
+            ("rows.retrieved", false),
+            ("transmissions", false),
+            ("installs", false),
+            ("train_step.tokens", false),
+        ] {
+            assert_eq!(is_worse_with_more(name), is_worse, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_change_is_that_of_both_rates_and_finite(
+            a in prop::collection::vec((0.0_f64..1e6, 0.0_f64..10.0), 20..60),
+            b in prop::collection::vec((0.0_f64..1e6, 0.0_f64..10.0), 20..60),
+        ) {
+            let side = |slots: &[(f64, f64)]| {
+                let slot = |(amount, seconds): &(f64, f64)| RateSlot {
+                    amount: *amount,
+                    seconds: *seconds,
+                };
+                MeasuredRate { operation: None, slots: slots.iter().map(slot).collect() }
+            };
+            let found = compared("x", &side(&a), &side(&b), 0.01, 1);
+            if let Some(change) = found.change {
+                let expected = found.b / found.a - 1.0;
+                prop_assert!((change.estimate - expected).abs() <= 1e-9 * (1.0 + expected.abs()));
+                prop_assert!(change.low.is_finite() && change.high.is_finite(), "{:?}", change);
+            }
         }
     }
 

@@ -74,7 +74,7 @@ pub struct MeasuredRate {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     pub operations: BTreeMap<Operation, Measured>,
-    /// Counters; none of a side that was read from a file.
+    /// Counters; none of a side that was read from a log or a report.
     pub rates: BTreeMap<Operation, MeasuredRate>,
 }
 

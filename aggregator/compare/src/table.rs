@@ -40,7 +40,8 @@ pub fn sentence(name: &str, rate: &ComparedRate) -> String {
         (None, Some(reason)) => format!("{verdict}: {reason}"),
         (None, None) => verdict.to_owned(),
     };
-    format!("{name}/s{by} {found}; A {a}, B {b}")
+    let direction = if rate.lower_is_better { "; less is better" } else { "" };
+    format!("{name}/s{by} {found}; A {a}, B {b}{direction}")
 }
 
 /// A shift, with its sign.

@@ -1,7 +1,7 @@
 //! The answers of `/api/v1/query?metric=` and `/api/v1/metrics`: a job's counters and gauges, of
 //! the fleet or of a group of a roll-up. Times are seconds since 1970.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -156,15 +156,12 @@ pub struct MetricNow {
 }
 
 impl MetricsPage {
-    /// Metrics of which the history has values with this run, each with its kind.
+    /// Metrics of which the history has values with this value of a roll-up of one label.
     #[must_use]
-    pub fn of_group(&self, rollup: &str, value: &str) -> BTreeMap<&str, MetricKind> {
-        let kinds: BTreeMap<&str, MetricKind> =
-            self.metrics.iter().map(|row| (row.metric.as_str(), row.kind)).collect();
+    pub fn of_group(&self, rollup: &str, value: &str) -> BTreeSet<&str> {
         let groups = self.groups.iter().filter(|group| {
             group.rollup == rollup && matches!(group.values.as_slice(), [only] if only == value)
         });
-        let names = groups.map(|group| group.operation.as_str());
-        names.filter_map(|name| Some((name, *kinds.get(name)?))).collect()
+        groups.map(|group| group.operation.as_str()).collect()
     }
 }

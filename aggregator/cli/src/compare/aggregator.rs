@@ -4,7 +4,8 @@ use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::Side;
 use plimsoll_compare::history::{
-    HistoryRequest, HistorySide, RateRequest, SideReader, is_whole, measured_rate, rate_requests,
+    HistoryRequest, HistorySide, RateRequest, RateRequests, SideReader, is_whole, measured_rate,
+    rate_requests,
 };
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::Operation;
@@ -64,10 +65,11 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
     let metrics: MetricsPage = page(api, "/api/v1/metrics").await?;
     let is_wanted =
         |of: &str| operations.is_empty() || operations.iter().any(|name| name.as_str() == of);
-    for request in rate_requests(&stored, &side, &metrics) {
-        if !is_wanted(&request.metric) {
-            continue;
-        }
+    let RateRequests { requests, left_out } = rate_requests(&stored, &side, &metrics, is_wanted);
+    if left_out > 0 {
+        eprintln!("plimsoll compare: {left_out} counters are left out; --operation names some");
+    }
+    for request in requests {
         let page = rate_page(api, &request).await?;
         let name = Operation::new(&request.metric)?;
         side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));

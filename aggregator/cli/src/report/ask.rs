@@ -249,10 +249,11 @@ impl Request<'_> {
     async fn metrics(&self, range: SecondsRange) -> Result<Vec<MetricHistoryPage>> {
         let known: MetricsPage = self.get("/api/v1/metrics").await?;
         let (names, run): (Vec<&str>, _) = match &self.wanted {
-            Wanted::Run(run) => (known.of_group(RUN_LABEL, run).into_keys().collect(), Some(run)),
+            Wanted::Run(run) => (known.of_group(RUN_LABEL, run).into_iter().collect(), Some(run)),
             Wanted::Range(_) => {
                 let kept = known.metrics.iter().filter(|row| row.is_kept);
-                (kept.map(|row| row.metric.as_str()).collect(), None)
+                let names: BTreeSet<&str> = kept.map(|row| row.metric.as_str()).collect();
+                (names.into_iter().collect(), None)
             }
         };
 

@@ -181,8 +181,13 @@ impl Accumulator {
     }
 
     /// A metric point by point, in the time of its operation, and by the sum of some counters where
-    /// any are given.
-    pub fn metric_points(&self, metric: &MetricKey, per: &[MetricKey]) -> Vec<MetricPoint> {
+    /// any are given, of a history that began then.
+    pub fn metric_points(
+        &self,
+        metric: &MetricKey,
+        per: &[MetricKey],
+        begun: Wall,
+    ) -> Vec<MetricPoint> {
         let none = MetricTotals::default();
         let at = |of: &MetricKey, place: usize| {
             self.metrics.get(of).and_then(|points| points.get(place)).unwrap_or(&none)
@@ -195,7 +200,8 @@ impl Accumulator {
                 sum
             });
             let divisor = (!per.is_empty()).then(|| divisor.value());
-            point.metric_row(metric.kind, values, divisor, self.layout.now)
+            let known = point.range.start.max(begun)..point.range.end.min(self.layout.now);
+            point.metric_row(metric.kind, values, divisor, &known)
         };
         self.points.iter().enumerate().map(point).collect()
     }
@@ -207,10 +213,11 @@ impl Point {
         kind: MetricKind,
         values: &MetricTotals,
         divisor: Option<f64>,
-        now: Wall,
+        known: &Range<Wall>,
     ) -> MetricPoint {
         let sum = values.sum.value();
-        let passed = self.range.end.min(now).since(self.range.start);
+        // Nothing is known of what was counted before the history began, or will be.
+        let passed = known.end.since(known.start);
         let operation_seconds = self.samples.exact().sum_ns as f64 / 1e9;
         let is_counter = kind == MetricKind::Counter;
         let has_values = values.count > 0;
@@ -228,7 +235,7 @@ impl Point {
             operation_seconds: (operation_seconds > 0.0).then_some(operation_seconds),
             per_operation_second: by(operation_seconds).filter(|_| is_counter),
             ratio: divisor.and_then(by).filter(|_| is_counter),
-            completeness: self.coverage.ratio(passed),
+            completeness: self.coverage.ratio(known.end.since(self.range.start)),
         }
     }
 

@@ -34,7 +34,7 @@ impl ExactSum {
     }
 
     /// Adds a number; NaN adds nothing.
-    fn push(&mut self, number: f64) {
+    pub fn push(&mut self, number: f64) {
         if number.is_nan() {
             return;
         }

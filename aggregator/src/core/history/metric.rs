@@ -67,7 +67,17 @@ impl fmt::Display for HistoryKey {
 
 impl MetricTotals {
     pub fn of(value: f64) -> Self {
-        Self { sum: ExactSum::of(value), count: 1, min: value, max: value }
+        let mut totals = Self::default();
+        totals.add_value(value);
+        totals
+    }
+
+    pub fn add_value(&mut self, value: f64) {
+        let is_first = self.count == 0;
+        self.min = if is_first { value } else { self.min.min(value) };
+        self.max = if is_first { value } else { self.max.max(value) };
+        self.sum.push(value);
+        self.count = self.count.saturating_add(1);
     }
 
     pub fn add(&mut self, other: &Self) {

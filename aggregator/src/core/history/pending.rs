@@ -214,7 +214,7 @@ impl Pending {
             groups.keys().map(|group| Pool::Group(rollup.clone(), group.clone()))
         });
         let pools = self.fleet.keys().cloned().map(Pool::Fleet).chain(groups);
-        pools.map(HistoryKey::Samples).chain(self.metrics.keys().cloned().map(HistoryKey::Metric))
+        pools.map(HistoryKey::Samples).chain(self.metrics.keys().map(HistoryKey::Metric))
     }
 }
 

@@ -2,15 +2,17 @@
 //!
 //! Names are bounded, in all and for each node: a job that names a metric by its step must cost
 //! neither memory nor the metrics of others. What finds no room is counted and kept nowhere.
+//!
+//! DESIGN A194.
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::{NodeName, Series};
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::summary::MetricKind;
 
 use super::metric::{MetricKey, MetricTotals};
 use super::resolution::Resolution;
-use crate::core::fleet::{MergedSamples, Pool, Rollups};
+use crate::core::fleet::{Group, MergedSamples, Pool, Rollups};
 use crate::limits::{
     HISTORY_METRICS_IDLE_SLOTS, HISTORY_METRICS_MAX, HISTORY_METRICS_OF_NODE_MAX,
     HISTORY_PENDING_VALUES_MAX,
@@ -20,7 +22,22 @@ type Slots = BTreeMap<u64, MetricTotals>;
 
 #[derive(Debug, Default)]
 pub(super) struct PendingMetrics {
-    slots: BTreeMap<MetricKey, Slots>,
+    counters: OfKind,
+    gauges: OfKind,
+    room: MetricRoom,
+}
+
+/// All metrics of one kind. Looked up by reference: a message has many, and each second brings one
+/// of each node.
+#[derive(Debug, Default)]
+struct OfKind {
+    fleet: BTreeMap<Operation, Slots>,
+    /// By the roll-up's name, then by group.
+    groups: BTreeMap<String, BTreeMap<Group, Slots>>,
+}
+
+#[derive(Debug, Default)]
+struct MetricRoom {
     /// Slots of all metrics.
     used: usize,
     known: BTreeMap<MetricKey, KnownMetric>,
@@ -39,49 +56,168 @@ struct KnownMetric {
     slot: u64,
 }
 
+/// A value that a node sends, and the slot in which its interval ended.
+#[derive(Clone, Copy)]
+struct NodeValue<'m> {
+    node: &'m NodeName,
+    number: u64,
+    value: f64,
+}
+
 impl PendingMetrics {
     pub(super) fn add(&mut self, node: &NodeName, samples: &MergedSamples, rollups: &Rollups) {
         let number = Resolution::TenSeconds.number(samples.taken);
-        let counters = samples.latency.counters.iter().map(|of| (MetricKind::Counter, of));
-        let gauges = samples.latency.gauges.iter().map(|of| (MetricKind::Gauge, of));
+        let latency = &samples.latency;
+        let kinds = [
+            (MetricKind::Counter, &latency.counters, &mut self.counters),
+            (MetricKind::Gauge, &latency.gauges, &mut self.gauges),
+        ];
 
-        for (kind, (series, value)) in counters.chain(gauges) {
-            for pool in pools(series, samples, rollups) {
-                self.add_value(MetricKey { kind, pool }, number, *value, node);
+        for (kind, values, of_kind) in kinds {
+            for (series, value) in values {
+                let of = NodeValue { node, number, value: *value };
+                of_kind.add_to_fleet(kind, &series.operation, of, &mut self.room);
+
+                for rollup in rollups.iter() {
+                    let Some(group) = rollup.group_of(series, &samples.node_labels) else {
+                        continue;
+                    };
+                    let name = rollup.definition.name.as_str();
+                    of_kind.add_to_group(kind, name, group, of, &mut self.room);
+                }
             }
         }
     }
 
-    fn add_value(&mut self, key: MetricKey, number: u64, value: f64, node: &NodeName) {
-        let value = MetricTotals::of(value);
-        if let Some(slot) = self.slots.get_mut(&key).and_then(|slots| slots.get_mut(&number)) {
-            return slot.add(&value);
+    /// Everything; from here on nothing waits.
+    pub(super) fn take(&mut self) -> BTreeMap<MetricKey, Slots> {
+        self.room.used = 0;
+        let counters = std::mem::take(&mut self.counters).into_keys(MetricKind::Counter);
+        let gauges = std::mem::take(&mut self.gauges).into_keys(MetricKind::Gauge);
+        counters.chain(gauges).collect()
+    }
+
+    pub(super) fn get(&self, key: &MetricKey) -> Option<&Slots> {
+        let of_kind = match key.kind {
+            MetricKind::Counter => &self.counters,
+            MetricKind::Gauge => &self.gauges,
+        };
+        match &key.pool {
+            Pool::Fleet(operation) => of_kind.fleet.get(operation),
+            Pool::Group(rollup, group) => of_kind.groups.get(rollup)?.get(group),
+            Pool::Selected(_) => None,
         }
-        if self.used >= HISTORY_PENDING_VALUES_MAX || !self.takes(&key, number, node) {
-            self.dropped = self.dropped.saturating_add(1);
-            return;
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = MetricKey> {
+        let counters = self.counters.keys(MetricKind::Counter);
+        counters.chain(self.gauges.keys(MetricKind::Gauge))
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.room.dropped
+    }
+
+    /// Slots of all metrics.
+    pub(super) fn used(&self) -> usize {
+        self.room.used
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.room.used == 0
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.room.used > HISTORY_PENDING_VALUES_MAX / 2
+    }
+}
+
+impl OfKind {
+    fn add_to_fleet(
+        &mut self,
+        kind: MetricKind,
+        name: &Operation,
+        of: NodeValue<'_>,
+        room: &mut MetricRoom,
+    ) {
+        if let Some(slot) = self.fleet.get_mut(name).and_then(|slots| slots.get_mut(&of.number)) {
+            return slot.add_value(of.value);
         }
-        self.used += 1;
-        self.slots.entry(key).or_default().insert(number, value);
+        if room.take(MetricKey { kind, pool: Pool::Fleet(name.clone()) }, of) {
+            let slots = self.fleet.entry(name.clone()).or_default();
+            slots.insert(of.number, MetricTotals::of(of.value));
+        }
+    }
+
+    fn add_to_group(
+        &mut self,
+        kind: MetricKind,
+        rollup: &str,
+        group: Group,
+        of: NodeValue<'_>,
+        room: &mut MetricRoom,
+    ) {
+        let slots = self.groups.get_mut(rollup).and_then(|groups| groups.get_mut(&group));
+        if let Some(slot) = slots.and_then(|slots| slots.get_mut(&of.number)) {
+            return slot.add_value(of.value);
+        }
+        let pool = Pool::Group(rollup.to_owned(), group.clone());
+        if room.take(MetricKey { kind, pool }, of) {
+            let groups = self.groups.entry(rollup.to_owned()).or_default();
+            groups.entry(group).or_default().insert(of.number, MetricTotals::of(of.value));
+        }
+    }
+
+    fn into_keys(self, kind: MetricKind) -> impl Iterator<Item = (MetricKey, Slots)> {
+        let groups = self.groups.into_iter().flat_map(|(rollup, groups)| {
+            groups
+                .into_iter()
+                .map(move |(group, slots)| (Pool::Group(rollup.clone(), group), slots))
+        });
+        let fleet = self.fleet.into_iter().map(|(name, slots)| (Pool::Fleet(name), slots));
+        fleet.chain(groups).map(move |(pool, slots)| (MetricKey { kind, pool }, slots))
+    }
+
+    fn keys(&self, kind: MetricKind) -> impl Iterator<Item = MetricKey> {
+        let groups = self.groups.iter().flat_map(|(rollup, groups)| {
+            groups.keys().map(|group| Pool::Group(rollup.clone(), group.clone()))
+        });
+        let fleet = self.fleet.keys().cloned().map(Pool::Fleet);
+        fleet.chain(groups).map(move |pool| MetricKey { kind, pool })
+    }
+}
+
+impl MetricRoom {
+    /// Takes room for a slot that begins; false, and counted, where there is none.
+    fn take(&mut self, key: MetricKey, of: NodeValue<'_>) -> bool {
+        let has_room = self.used < HISTORY_PENDING_VALUES_MAX && self.knows(key, of);
+        match has_room {
+            true => self.used += 1,
+            false => self.dropped = self.dropped.saturating_add(1),
+        }
+        has_room
     }
 
     /// Whether a metric is known, or there is room for one more of its node.
-    fn takes(&mut self, key: &MetricKey, number: u64, node: &NodeName) -> bool {
-        if let Some(known) = self.known.get_mut(key) {
-            known.slot = known.slot.max(number);
+    fn knows(&mut self, key: MetricKey, of: NodeValue<'_>) -> bool {
+        if let Some(known) = self.known.get_mut(&key) {
+            known.slot = known.slot.max(of.number);
             return true;
         }
-        if self.known.len() >= HISTORY_METRICS_MAX {
-            self.forget_idle(number);
+        if !self.has_place(of.node) {
+            self.forget_idle(of.number);
         }
-
-        let brought = self.by_node.get(node).copied().unwrap_or_default();
-        if self.known.len() >= HISTORY_METRICS_MAX || brought >= HISTORY_METRICS_OF_NODE_MAX {
+        if !self.has_place(of.node) {
             return false;
         }
-        self.by_node.insert(node.clone(), brought + 1);
-        self.known.insert(key.clone(), KnownMetric { by: node.clone(), slot: number });
+        *self.by_node.entry(of.node.clone()).or_default() += 1;
+        self.known.insert(key, KnownMetric { by: of.node.clone(), slot: of.number });
         true
+    }
+
+    fn has_place(&self, node: &NodeName) -> bool {
+        let brought = self.by_node.get(node).copied().unwrap_or_default();
+        self.known.len() < HISTORY_METRICS_MAX && brought < HISTORY_METRICS_OF_NODE_MAX
     }
 
     /// Makes room: metrics of jobs that ended an hour ago are brought anew if they come again.
@@ -99,51 +235,11 @@ impl PendingMetrics {
         }
         self.by_node.retain(|_, brought| *brought > 0);
     }
-
-    /// Everything; from here on nothing waits.
-    pub(super) fn take(&mut self) -> BTreeMap<MetricKey, Slots> {
-        self.used = 0;
-        std::mem::take(&mut self.slots)
-    }
-
-    pub(super) fn get(&self, key: &MetricKey) -> Option<&Slots> {
-        self.slots.get(key)
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = &MetricKey> {
-        self.slots.keys()
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Slots of all metrics.
-    pub(super) fn used(&self) -> usize {
-        self.used
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.used == 0
-    }
-
-    pub(super) fn is_crowded(&self) -> bool {
-        self.used > HISTORY_PENDING_VALUES_MAX / 2
-    }
-}
-
-/// The fleet, and each group that a series is in by its own labels and those of its node.
-fn pools(series: &Series, samples: &MergedSamples, rollups: &Rollups) -> Vec<Pool> {
-    let groups = rollups.iter().filter_map(|rollup| {
-        let group = rollup.group_of(series, &samples.node_labels)?;
-        Some(Pool::Group(rollup.definition.name.clone(), group))
-    });
-    [Pool::Fleet(series.operation.clone())].into_iter().chain(groups).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::ids::{Labels, Operation};
+    use plimsoll_schemas::ids::{Labels, Series};
     use plimsoll_schemas::time::Wall;
     use plimsoll_schemas::wire::Latency;
 
@@ -189,6 +285,17 @@ mod tests {
         // Those that it has go on.
         pending.add(&loud, &samples(15, names("loud", most)), &rollups);
         assert_eq!(pending.dropped(), 7);
+    }
+
+    #[test]
+    fn a_node_gets_its_places_back_once_its_metrics_are_idle() {
+        let mut pending = PendingMetrics::default();
+        let (node, rollups) = (NodeName::new("n").unwrap(), Rollups::default());
+        pending.add(&node, &samples(5, names("first", HISTORY_METRICS_OF_NODE_MAX)), &rollups);
+        pending.add(&node, &samples(3_600, names("second", 1)), &rollups);
+        assert_eq!(pending.dropped(), 1, "they may come again");
+        pending.add(&node, &samples(3_700, names("second", 1)), &rollups);
+        assert_eq!(pending.dropped(), 1);
     }
 
     #[test]

@@ -100,8 +100,15 @@ impl HistoryQuery {
 
     /// What is read for it.
     pub fn keys(&self) -> Vec<HistoryKey> {
-        let metrics = self.metrics.iter().cloned().map(HistoryKey::Metric);
-        [HistoryKey::Samples(self.pool.clone())].into_iter().chain(metrics).collect()
+        let mut keys = vec![HistoryKey::Samples(self.pool.clone())];
+        for metric in &self.metrics {
+            let key = HistoryKey::Metric(metric.clone());
+            // A counter may be part of what it is divided by, and is read once.
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 }
 

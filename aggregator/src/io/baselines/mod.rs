@@ -108,10 +108,11 @@ fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
     let unreadable = |why: String| BaselineError::Unreadable { path: path.to_owned(), why };
     let text = read(Path::new(path)).map_err(unreadable)?;
     let mut side = baseline::read(&text).map_err(|error| unreadable(error.to_string()))?;
-    if let Some(rate) = side.rates.remove(operation) {
-        return Ok(Side { rates: [(operation.clone(), rate)].into(), ..Side::default() });
-    }
     let Some(measured) = side.operations.remove(operation) else {
+        // A name that is both is that of the latency, as a rule may have meant before.
+        if let Some(rate) = side.rates.remove(operation) {
+            return Ok(Side { rates: [(operation.clone(), rate)].into(), ..Side::default() });
+        }
         let known = side.operations.keys().chain(side.rates.keys());
         let known = known.map(ToString::to_string).collect();
         let (path, operation) = (path.to_owned(), operation.clone());
@@ -173,7 +174,7 @@ fn recent(
     }
 
     if is_rate {
-        let points = answer.metric_points(&query.metrics[0], &[]);
+        let points = answer.metric_points(&query.metrics[0], &[], Wall(0));
         let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
         let by = has_operation.then(|| query.pool.operation_name());
         let rate = history::rate_of(&points, by);

@@ -40,7 +40,8 @@ fn pool() -> Pool {
 fn query(range: Range<u64>, step: Option<u64>) -> HistoryQuery {
     HistoryQuery {
         pool: pool(),
-        metrics: metric_keys().into(),
+        // The counter twice, as where it is part of what it is divided by.
+        metrics: metric_keys().into_iter().chain([metric_keys()[0].clone()]).collect(),
         range: at(range.start)..at(range.end),
         step: step.map(Duration::from_secs),
         quantiles: vec![0.5, 0.99],
@@ -150,8 +151,8 @@ fn check(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
 fn check_metrics(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
     let (_, answer) = kept.accumulated(query, now);
     let [counter, gauge] = metric_keys();
-    let counters = answer.metric_points(&counter, std::slice::from_ref(&counter));
-    let gauges = answer.metric_points(&gauge, &[]);
+    let counters = answer.metric_points(&counter, std::slice::from_ref(&counter), Wall(0));
+    let gauges = answer.metric_points(&gauge, &[], Wall(0));
 
     for ((of_counter, of_gauge), range) in counters.iter().zip(&gauges).zip(answer.layout.points())
     {

@@ -87,7 +87,7 @@ impl Answered {
         // A name that is both is the counter, whose values add up.
         let metric = by_kind.iter().find(|key| answer.has(key)).unwrap_or(&by_kind[0]);
         let layout = &answer.layout;
-        let points = answer.metric_points(metric, per);
+        let points = answer.metric_points(metric, per, self.reading.begun().unwrap_or_default());
         let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
 
         MetricHistoryPage {

@@ -184,7 +184,7 @@ impl HistoryHandler {
             None => {
                 let (_, _, known) = self.keys().await?;
                 Err(match of.metrics.first() {
-                    Some(metric) => unknown::unknown_metric(metric, &known),
+                    Some(_) => unknown::unknown_metric(&of.metrics, &known),
                     None => unknown::metric_instead(&of.pool, &known)
                         .unwrap_or_else(|| unknown::unknown(&of.pool, &pools(known))),
                 })
@@ -347,8 +347,11 @@ fn accumulate(
         HistoryKey::Samples(pool) => unstored.samples.pools.contains_key(pool),
         HistoryKey::Metric(metric) => unstored.samples.metrics.contains_key(metric),
     };
-    let mut known = keys.iter().zip(known).skip(asked.start).take(asked.len());
-    if !known.any(|(key, is_stored)| is_stored || is_unstored(key)) {
+    let is_known = |(key, is_stored): (&HistoryKey, &bool)| *is_stored || is_unstored(key);
+    let known: Vec<bool> = keys.iter().zip(&known).map(is_known).collect();
+    // What a metric is divided by comes after it.
+    let (asked, after) = (&known[asked.clone()], &known[asked.end..]);
+    if !asked.contains(&true) || after.contains(&false) {
         return Ok(None);
     }
     if let Some(first) = keys.first() {

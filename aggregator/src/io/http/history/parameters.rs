@@ -79,9 +79,12 @@ pub(super) fn parse_metric(
         return Err(value("per", &format!("given {} times", per.len()), &bound));
     }
 
-    let per = per.iter().map(|text| name("per", text)).collect::<Result<Vec<_>, _>>()?;
+    let per = per.iter().map(|text| name("per", text)).collect::<Result<Vec<Operation>, _>>()?;
     // Refused here, so that a pool of each name can be made below.
     pool(metric.clone(), rollup, values.clone())?;
+    if let Some(twice) = per.iter().enumerate().find(|(at, name)| per[..*at].contains(name)) {
+        return Err(value("per", twice.1.as_str(), "given once for each counter"));
+    }
     let of = |name: Operation| match rollup {
         None => Pool::Fleet(name),
         Some(rollup) => {

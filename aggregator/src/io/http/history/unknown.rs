@@ -64,8 +64,15 @@ fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
     known.iter().any(is_folded).then(text)
 }
 
-/// Names what is unknown, and what is similar or known.
-pub(super) fn unknown_metric(metric: &MetricKey, known: &[HistoryKey]) -> Refusal {
+/// Names the metric that is unknown, or by which one is to be divided, and what is similar or known.
+pub(super) fn unknown_metric(metrics: &[MetricKey], known: &[HistoryKey]) -> Refusal {
+    let is_known = |of: &MetricKey| known.contains(&HistoryKey::Metric(of.clone()));
+    // The first two are one name, as a counter and as a gauge.
+    let (by_kind, per) = metrics.split_at(metrics.len().min(2));
+    let of_per = per.iter().find(|of| by_kind.iter().any(is_known) && !is_known(of));
+    let Some(metric) = of_per.or(metrics.first()) else { return Refusal::not_found(String::new()) };
+    let what = if of_per.is_some() { "per: no counter" } else { "no values of" };
+
     let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
     for key in known {
         if let HistoryKey::Metric(MetricKey { pool, .. }) = key {
@@ -77,7 +84,8 @@ pub(super) fn unknown_metric(metric: &MetricKey, known: &[HistoryKey]) -> Refusa
     let similar = near(&wanted, pools.keys().cloned());
     let pools: Vec<Pool> = pools.into_values().collect();
     let hint = if similar.is_empty() { known_values(&metric.pool, &pools) } else { similar };
-    Refusal::not_found(format!("no values of {wanted}{hint}. /api/v1/metrics lists all names"))
+    let lists = "/api/v1/metrics lists all names, and whether each is kept";
+    Refusal::not_found(format!("{what} {wanted}{hint}. {lists}"))
 }
 
 /// Where no operation has a name that a metric has, what to ask instead.

@@ -30,12 +30,7 @@ impl RunHandler {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let ComparedRuns { a, b, operations } = runs;
         let now = self.clock.now().wall;
-        let mut known = self.history.operations().await?;
-        let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
-        // Before the sides are read: each operation that is
-        // left costs two answers with all of its slots.
-        known.operations.retain(|name| is_wanted(name));
-        known.groups.retain(|group| is_wanted(&group.operation));
+        let known = self.history.operations().await?;
         let a = self.side("a", a, &known, &operations, now).await?;
         let b = self.side("b", b, &known, &operations, now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
@@ -79,6 +74,11 @@ impl RunHandler {
             }
         };
 
+        // Before the side is read: each operation that is left costs two answers with all of its
+        // slots.
+        if !operations.is_empty() {
+            reader.retain(|name| operations.contains(name));
+        }
         if reader.operations_left() > RUN_OPERATIONS_MAX {
             let error = format!(
                 "{key} has {} operations, and one comparison may have {RUN_OPERATIONS_MAX}; select \
@@ -101,15 +101,11 @@ impl RunHandler {
 
         let mut side = reader.finish().map_err(|error| refused(key, &run, &error))?;
         let metrics = self.history.metrics().await?;
-        for request in rate_requests(&of, &side, &metrics) {
+        let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
+        for request in rate_requests(&of, &side, &metrics, is_wanted).requests {
             let Ok(name) = Operation::new(&request.metric) else { continue };
-            if !is_asked(&name) {
-                continue;
-            }
-            let page = self
-                .history
-                .answer(rate_query(&name, &request), now, Answered::metric_page)
-                .await?;
+            let query = rate_query(&name, &request);
+            let page = self.history.answer(query, now, Answered::metric_page).await?;
             side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));
         }
         Ok(side)
