@@ -21,6 +21,7 @@ import urllib.request
 # future and within 30 days, nodes keep some windows alone. What fits the document may be rejected.
 STRICTER = [
     "/api/v1/query",
+    "/api/v1/bottlenecks",
     "/api/v1/hardware/history",
     "/api/v1/heatmap",
     "/api/v1/statistics",

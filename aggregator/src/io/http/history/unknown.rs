@@ -64,7 +64,7 @@ fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
     known.iter().any(is_folded).then(text)
 }
 
-/// Names the metric that is unknown, or by which one is to be divided, and what is similar or known.
+/// Names the metric that is unknown, or what one is to be divided by, and what is similar or known.
 pub(super) fn unknown_metric(metrics: &[MetricKey], known: &[HistoryKey]) -> Refusal {
     let is_known = |of: &MetricKey| known.contains(&HistoryKey::Metric(of.clone()));
     // The first two are one name, as a counter and as a gauge.
