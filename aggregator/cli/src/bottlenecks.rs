@@ -83,7 +83,10 @@ fn text(page: &BottlenecksPage, zone: &TimeZone) -> String {
 
     let rows = |state| page.bottlenecks.iter().filter(move |row| row.state == state);
     text += "\nBOTTLENECKS\n";
-    if rows(BottleneckState::Found).next().is_none() {
+    let is_judged = page.bottlenecks.iter().any(|row| row.state != BottleneckState::NotMeasured);
+    if !is_judged {
+        text += "nothing could be judged\n";
+    } else if rows(BottleneckState::Found).next().is_none() {
         text += "none found\n";
     }
     for row in rows(BottleneckState::Found).chain(rows(BottleneckState::NotMeasured)) {

@@ -1,5 +1,6 @@
 //! `--redact`: every name in a document becomes a pseudonym, before any form of it is written.
-//! Structs are taken apart whole, so that a new field does not compile until it is decided here.
+//! The document is taken apart whole, so that a new field of it does not compile until it is
+//! decided here.
 //!
 //! DESIGN A192.
 
