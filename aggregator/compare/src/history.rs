@@ -458,6 +458,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_long_step_counts_goes_to_the_slot_in_which_it_ends() {
+        let point = |(at, sum, operation_seconds): (f64, f64, Option<f64>)| MetricPoint {
+            from_seconds: at,
+            to_seconds: at + 10.0,
+            count: u64::from(sum > 0.0),
+            sum,
+            operation_seconds,
+            ..MetricPoint::default()
+        };
+        let points =
+            [(0.0, 5.0, None), (10.0, 7.0, Some(20.0)), (20.0, 0.0, Some(9.0)), (30.0, 3.0, None)]
+                .map(point);
+
+        let slot = |amount, seconds| RateSlot { amount, seconds };
+        let by_operation = rate_of(&points, Some("turn".to_owned())).unwrap();
+        assert_eq!(by_operation.slots, [slot(12.0, 20.0), slot(3.0, 9.0)]);
+        // By wall time the first and the last slot are not whole.
+        let by_wall = rate_of(&points, None).unwrap();
+        assert_eq!(by_wall.slots, [slot(7.0, 10.0), slot(0.0, 10.0)]);
+        assert_eq!(rate_of(&points[2..3], None), None);
+    }
+
+    #[test]
     fn a_run_is_read_over_the_range_that_has_samples() {
         let side = HistorySide::Run("v41".to_owned());
         let mut reader = SideReader::new(side, &known(), 1_000.0).unwrap();

@@ -248,9 +248,11 @@ fn total(slots: &[RateSlot]) -> RateSlot {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::Operation;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{Options, Side, compare};
 
     /// Steps of about 60 ms in slots of 10 s, each of 512 tokens; `slower` takes so much longer.
     fn side(slots: u64, seed: u64, slower: f64) -> MeasuredRate {
@@ -314,6 +316,27 @@ mod tests {
         let found = compared("model.loads", &once, &some, 0.01, 1);
         assert_eq!(found.verdict, Verdict::NotEnoughData);
         assert!(found.reason.unwrap().contains("in 1 interval, fewer than 10"));
+    }
+
+    #[test]
+    fn a_counter_that_hardly_grows_takes_no_verdict_from_others_unless_it_is_named() {
+        let name = |text: &str| Operation::new(text).unwrap();
+        let mut once = side(60, 3, 1.0);
+        once.slots.iter_mut().skip(1).for_each(|slot| slot.amount = 0.0);
+        let of = |seed| Side {
+            rates: [
+                (name("step.tokens"), side(60, seed, 1.0)),
+                (name("model.loads"), once.clone()),
+            ]
+            .into(),
+            ..Side::default()
+        };
+
+        let judged = compare(&of(1), &of(2), &Options::default());
+        assert_eq!((judged.verdict, judged.rates.len()), (Verdict::Same, 2));
+        let operations = [name("model.loads")].into();
+        let named = compare(&of(1), &of(2), &Options { operations, ..Options::default() });
+        assert_eq!((named.verdict, named.rates.len()), (Verdict::NotEnoughData, 1));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 """Calls of the job's own functions, one after another, in a thread of their own.
 
-A function that takes long delays further calls alone: whoever posts one never waits for it. What
+A function that takes long delays further calls alone: no thread that posts one waits. What
 finds no place is for the poster to count. A function that raises is counted, and warned of once.
 """
 

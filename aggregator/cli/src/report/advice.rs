@@ -37,7 +37,7 @@ const READINGS: [(&str, f64, &str); 11] = [
     ("cpu_temperature_celsius", 85.0, "its processors are hot: look at its cooling"),
 ];
 
-/// Advice on an operation that has a limit and is over its budget by so many seconds.
+/// Advice on an operation that has a limit and is over its budget by these seconds.
 pub(super) fn on_operation(
     of: &OperationResult,
     limit: f64,

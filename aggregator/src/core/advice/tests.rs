@@ -28,7 +28,7 @@ fn of_histogram(name: &str, class: Option<&'static str>, of: &Histogram) -> Oper
     OperationSamples { operation, class, count, sum_ns, p99_ns, max_ns }
 }
 
-/// 200 steps of 10 ms, of which a phase of each class takes so many milliseconds.
+/// 200 steps of 10 ms, each with a phase of each class that takes these milliseconds.
 fn step(phases: &[(&'static str, u64)]) -> Vec<OperationSamples> {
     let used: u64 = phases.iter().map(|(_, ms)| ms).sum();
     let rest = [("other", 10 - used)];
