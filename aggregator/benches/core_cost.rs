@@ -2,12 +2,15 @@
 //! memory per node. Messages are encoded outside of the timed part.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench core_cost -- 1000 100 600`
-//! Arguments: nodes, samples a second of each of three operations, seconds; with `shared` as the
-//! fourth, a checkpoint holds every node while the next messages are merged.
+//! Arguments: nodes, samples a second of each of three operations, seconds, then any of `shared` (a
+//! checkpoint holds every node while the next messages are merged), `history` (what is merged is also
+//! collected for the past, and taken every 10 s), `metrics` (each message also has ten counters and
+//! ten gauges).
 
 use std::time::Duration;
 
 use plimsoll_aggregator::core::Core;
+use plimsoll_aggregator::core::history::StoredHistory;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::rule::file::shipped;
@@ -29,10 +32,12 @@ fn main() {
         args.get(place).map_or(otherwise, |arg| arg.parse().expect("a number"))
     };
     let (nodes, samples, seconds) = (number(0, 1_000), number(1, 100), number(2, 120));
-    let shared = args.get(3).is_some_and(|word| word == "shared");
+    let has = |word: &str| args.iter().skip(3).any(|arg| arg == word);
+    let (shared, history) = (has("shared"), has("history"));
+    let numbers = if has("metrics") { 10 } else { 0 };
 
-    let mut core = core();
-    let mut fleet = Fleet { nodes, samples, seq: 0, random: 1, bytes: 0 };
+    let mut core = core(history);
+    let mut fleet = Fleet { nodes, samples, numbers, seq: 0, random: 1, bytes: 0 };
     let resident = resident_bytes();
 
     let (mut merging, mut judging) = (0, 0);
@@ -52,6 +57,9 @@ fn main() {
             judging += judged - merged;
         }
         held = if shared { core.take_changes(now.wall) } else { None };
+        if history && second % 10 == 0 && core.take_changes(now.wall).is_some() {
+            core.on_stored(now.wall, SECOND, true);
+        }
     }
     drop(held);
 
@@ -67,8 +75,9 @@ fn main() {
     println!("windows of one node  {}", one.operations.heap_bytes());
 }
 
-fn core() -> Core {
-    let mut core = Core::new(MeshName::new("m").expect("a name"), shipped(), START);
+fn core(history: bool) -> Core {
+    let core = Core::new(MeshName::new("m").expect("a name"), shipped(), START);
+    let mut core = if history { core.with_history(StoredHistory::default()) } else { core };
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s"));
     core
 }
@@ -83,6 +92,8 @@ fn merge(core: &mut Core, now: Now, messages: &[Delivered]) {
 struct Fleet {
     nodes: u32,
     samples: u32,
+    /// Counters, and as many gauges.
+    numbers: u32,
     seq: u64,
     random: u64,
     bytes: usize,
@@ -116,7 +127,13 @@ impl Fleet {
             labels: Labels::default(),
         };
 
-        let latency = Latency { histograms: histograms.into(), ..Latency::default() };
+        let numbers = |kind: &str| {
+            let of = |number| Operation::new(format!("train_step.{kind}{number}")).expect("a name");
+            let value = f64::from(node) + 0.1;
+            (0..self.numbers).map(|number| (Series::plain(of(number)), value)).collect()
+        };
+        let (counters, gauges) = (numbers("counter"), numbers("gauge"));
+        let latency = Latency { histograms: histograms.into(), counters, gauges };
         let payload = wire::encode(&Snapshot { header, body: Body::Latency(latency) });
         Delivered {
             lane: Lane::Normal,

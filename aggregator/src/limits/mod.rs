@@ -294,6 +294,8 @@ pub const HEATMAP_BANDS_MAX: usize = 256;
 /// Operations of which one page has the shares: several steps with 32 phases each. At 20 KiB for
 /// each of two slots that wait for a checkpoint, 5 MiB are copied.
 pub const BOTTLENECK_OPERATIONS_MAX: usize = 128;
+/// Counters that its rules read: those of tokens, hits and misses.
+pub const BOTTLENECK_COUNTERS_MAX: usize = 64;
 /// Time in which nodes answer with the readings that rules of bottlenecks need: one that keeps a
 /// history takes milliseconds, and commands give up after 5 s.
 pub const BOTTLENECK_ASK_WAIT: Duration = Duration::from_secs(3);

@@ -7,6 +7,7 @@
 //! met or its time is over.
 
 pub mod account;
+pub mod advice;
 pub mod alerts;
 pub mod backpressure;
 pub mod expectation;

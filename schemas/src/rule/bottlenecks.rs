@@ -1,10 +1,11 @@
 //! The rules of bottlenecks as data: what is measured over a range, and the limits of severities.
 //!
 //! Owns the file and how it is read; `core/advice` of the aggregator measures and judges. A rule on
-//! another kind of figure, such as a rate of a job, is a further [`Measure`].
+//! another kind of figure is a further [`Measure`].
 //!
 //! DESIGN A186.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -12,7 +13,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::hardware::{Sensor, sensor};
-use crate::ids::RuleName;
+use crate::ids::{Operation, RuleName};
 use crate::labelled;
 use crate::metric::Comparison;
 use crate::straggler::CLASSES;
@@ -49,6 +50,9 @@ pub struct BottleneckRule {
     /// Whether it needs jobs that work in the range.
     #[serde(default)]
     pub while_working: bool,
+    /// What must hold beside it.
+    #[serde(default)]
+    pub only_if: Option<CounterCondition>,
     /// What it is, in one sentence.
     pub summary: String,
     /// Where to read what to do.
@@ -64,13 +68,27 @@ pub struct SeverityLimits {
     critical: Option<f64>,
 }
 
+/// That one counter is a small part of itself and others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterCondition {
+    /// The counters, the part first.
+    pub share: Vec<Operation>,
+    /// Below which share of their sum.
+    pub less: f64,
+}
+
 /// What a rule compares.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
     /// The share of a class of time in each cycle.
     Share(&'static str),
     /// p99 of each cycle by its mean.
     CycleSpread,
+    /// The mean of an operation in seconds.
+    Operation(Operation),
+    /// By how much each counter whose last part has this name grows a second.
+    Rate(String),
     /// The mean of a sensor of each node.
     Mean(&'static Sensor),
     /// The highest value of a sensor by that of another.
@@ -115,6 +133,22 @@ impl Bottlenecks {
         });
 
         &ONCE
+    }
+}
+
+impl Bottlenecks {
+    /// The last parts of the names of all counters that rules read.
+    #[must_use]
+    pub fn counter_names(&self) -> BTreeSet<&str> {
+        let names = self.rules.iter().flat_map(|rule| {
+            let rate = match &rule.measure {
+                Measure::Rate(name) => Some(name.as_str()),
+                _ => None,
+            };
+            let shares = rule.only_if.iter().flat_map(|of| &of.share);
+            rate.into_iter().chain(shares.filter_map(|of| of.as_str().rsplit('.').next()))
+        });
+        names.collect()
     }
 }
 
@@ -175,6 +209,10 @@ impl FromStr for Measure {
                 class.map(Self::Share).ok_or_else(unknown)
             }
             ("cycle", Some(("p99", "mean"))) => Ok(Self::CycleSpread),
+            ("operation", None) => {
+                Operation::new(of).map(Self::Operation).map_err(|error| error.to_string())
+            }
+            ("rate", None) => Ok(Self::Rate(of.to_owned())),
             ("mean", None) => of_sensor(of).map(Self::Mean),
             ("max", Some((part, whole))) => {
                 Ok(Self::MaxRatio { part: of_sensor(part)?, whole: of_sensor(whole)? })
@@ -186,8 +224,6 @@ impl FromStr for Measure {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
@@ -195,7 +231,7 @@ mod tests {
         let Bottlenecks { samples_min, coverage_min, rules } = Bottlenecks::built_in();
         assert_eq!((*samples_min, *coverage_min), (100, 0.99));
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
-        assert_eq!((names.len(), rules.len()), (11, 11));
+        assert_eq!((names.len(), rules.len()), (14, 14));
         for rule in rules {
             let sides = [rule.greater, rule.less].map(|side| side.all().count() > 0);
             assert!(sides[0] != sides[1], "{}", rule.name);
@@ -241,6 +277,7 @@ mod tests {
         for (text, words) in [
             ("share:lunch", "measure \"share:lunch\": see the head"),
             ("mean:load9", "measure \"mean:load9\": no sensor \"load9\""),
+            ("operation:a b", "operation contains a space"),
             ("p99", "measure \"p99\": see the head"),
         ] {
             let error = text.parse::<Measure>().unwrap_err();

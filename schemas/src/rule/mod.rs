@@ -25,7 +25,8 @@ pub use crate::metric::Comparison;
 pub use crate::scope::Scopes;
 pub use crate::straggler::StragglerMethod;
 pub use bottlenecks::{
-    BottleneckRule, BottleneckSeverity, Bottlenecks, Measure, PassedLimit, SeverityLimits,
+    BottleneckRule, BottleneckSeverity, Bottlenecks, CounterCondition, Measure, PassedLimit,
+    SeverityLimits,
 };
 pub use drafts::{BUDGET_KEYS, RULE_KEYS};
 pub use fault::{RuleError, RuleTables, RuleText};

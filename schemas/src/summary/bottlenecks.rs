@@ -46,7 +46,7 @@ pub struct BottlenecksPage {
     /// All operations of jobs, by their share of the time of the nodes. The time of an operation
     /// includes that of others within it, unless they are phases of one step.
     pub operations: Vec<OperationShare>,
-    /// Operations beyond those that one page has.
+    /// Operations and counters beyond those that one page has.
     pub operations_omitted: usize,
     /// What the rules found, the most severe first; then what is within, and what was not measured.
     pub bottlenecks: Vec<BottleneckRow>,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::figure::{counted, number, percent, span};
 use plimsoll_schemas::hardware::Sensor;
-use plimsoll_schemas::ids::{Labels, NodeName};
-use plimsoll_schemas::rule::{BottleneckRule, Bottlenecks, Measure};
-use plimsoll_schemas::summary::CycleShares;
+use plimsoll_schemas::ids::{Labels, NodeName, Operation};
+use plimsoll_schemas::rule::{BottleneckRule, Bottlenecks, CounterCondition, Measure};
+use plimsoll_schemas::straggler::step_of;
+use plimsoll_schemas::summary::{CycleShares, OperationShare};
 
 use super::shares::Shares;
 
@@ -17,7 +18,21 @@ pub struct Inputs<'a> {
     pub shares: &'a Shares,
     /// The share of the nodes' time that was received; `None` if it is not known.
     pub completeness: Option<f64>,
+    /// Length of the range.
+    pub wall_seconds: f64,
+    pub counters: &'a Counters,
     pub machines: &'a MachineReadings,
+}
+
+/// What each counter of jobs grew by.
+pub type Counters = BTreeMap<Operation, CounterGrowth>;
+
+/// Growth of one counter over the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CounterGrowth {
+    pub amount: f64,
+    /// Intervals of nodes in which it grew.
+    pub intervals: u64,
 }
 
 /// The readings of the nodes over the range.
@@ -72,15 +87,22 @@ pub(super) fn measure(
     inputs: Inputs<'_>,
 ) -> Vec<Outcome> {
     let measuring = Measuring { rules, inputs };
+    if let Some(condition) = &rule.only_if
+        && let Err(unmet) = measuring.holds(condition)
+    {
+        return unmet.map(Err).into_iter().collect();
+    }
     if rule.while_working && measuring.samples_of_jobs() < rules.samples_min {
         let samples = counted(measuring.samples_of_jobs(), "sample");
         let why = format!("{samples} of jobs in the range, fewer than {}", rules.samples_min);
         return vec![Err(NotMeasured { of: Measured::default(), why })];
     }
 
-    match rule.measure {
+    match &rule.measure {
         Measure::Share(class) => measuring.share(class),
         Measure::CycleSpread => measuring.spread(),
+        Measure::Operation(operation) => vec![measuring.mean(operation)],
+        Measure::Rate(name) => measuring.rates(name),
         Measure::Mean(sensor) => measuring.readings(sensor, |of| Ok((of.mean, "mean"))),
         Measure::MaxRatio { part, whole } => {
             measuring.readings(part, |of| Ok((measuring.ratio(of, whole)?, "highest")))
@@ -114,6 +136,71 @@ impl Measuring<'_> {
             )),
             None => Some("it is not known how much of the nodes' time was received".to_owned()),
         }
+    }
+
+    /// Whether a condition holds; why nothing is measured otherwise, if there is a reason to state.
+    fn holds(&self, condition: &CounterCondition) -> Result<(), Option<NotMeasured>> {
+        let growth = |name: &Operation| self.inputs.counters.get(name).copied();
+        let all: Vec<CounterGrowth> = condition.share.iter().filter_map(growth).collect();
+        let whole: f64 = all.iter().map(|of| of.amount).sum();
+        let part = condition.share.first().and_then(growth).unwrap_or_default();
+        if whole > 0.0 {
+            return if part.amount / whole < condition.less { Ok(()) } else { Err(None) };
+        }
+        let names: Vec<&str> = condition.share.iter().map(Operation::as_str).collect();
+        let why = format!("no counter of {} grew", names.join(", "));
+        Err(Some(NotMeasured { of: Measured::default(), why }))
+    }
+
+    /// The mean of an operation, in nanoseconds or finer.
+    fn mean(&self, operation: &Operation) -> Outcome {
+        let name = operation.as_str();
+        let of = || Measured::default();
+        let is_it = |of: &&OperationShare| of.operation.trim_end_matches(":ps") == name;
+        let err = |why: String| Err(NotMeasured { of: of(), why });
+        let Some(found) = self.inputs.shares.operations.iter().find(is_it) else {
+            return err(format!("no samples of {name}"));
+        };
+        if let Some(why) = self.lacks(found.count, "sample") {
+            return err(why);
+        }
+        let value = found.seconds / found.count as f64;
+        let words = format!("mean {} in {}", span(value), counted(found.count, "sample"));
+        Ok(Measurement { of: of(), value, words })
+    }
+
+    /// How fast each counter of a name grows.
+    fn rates(&self, name: &str) -> Vec<Outcome> {
+        let is_named = |of: &Operation| of.as_str().rsplit('.').next() == Some(name);
+        let found = self.inputs.counters.iter().filter(|(of, _)| is_named(of));
+        let mut rates: Vec<Outcome> = found.map(|(of, growth)| self.rate(of, *growth)).collect();
+        if rates.is_empty() {
+            let why = format!("no counter of {name}");
+            rates.push(Err(NotMeasured { of: Measured::default(), why }));
+        }
+        rates
+    }
+
+    fn rate(&self, counter: &Operation, growth: CounterGrowth) -> Outcome {
+        let of = || Measured { cycle: Some(counter.to_string()), node: None };
+        if let Some(why) = self.lacks(growth.intervals, "interval with growth") {
+            return Err(NotMeasured { of: of(), why });
+        }
+        let step = step_of(counter.as_str());
+        let operation =
+            self.inputs.shares.operations.iter().find(|of| Some(&*of.operation) == step);
+        let (seconds, time) = operation.map_or_else(
+            || (self.inputs.wall_seconds, "wall time".to_owned()),
+            |of| (of.seconds, of.operation.clone()),
+        );
+        if seconds <= 0.0 {
+            return Err(NotMeasured { of: of(), why: format!("no time of {time}") });
+        }
+
+        let value = growth.amount / seconds;
+        let amount = number(growth.amount);
+        let words = format!("{}/s, {amount} in {} of {time}", number(value), span(seconds));
+        Ok(Measurement { of: of(), value, words })
     }
 
     fn share(&self, class: &str) -> Vec<Outcome> {

@@ -3,9 +3,9 @@
 //! Owns how sums become shares, what a rule of bottlenecks measures, and how it is judged. It reads
 //! no history, keeps no state and moves no alert: a page gives it what it has read.
 //!
-//! Interface: [`Shares::of`] divides the time, [`bottlenecks`] judges it beside
-//! [`MachineReadings`]. A rule on another kind of figure, such as a rate, is a further `Measure`,
-//! read from a further field of [`Inputs`].
+//! Interface: [`Shares::of`] divides the time, [`bottlenecks`] judges it beside [`Counters`] and
+//! [`MachineReadings`]. A rule on another kind of figure is a further `Measure`, read from a further
+//! field of [`Inputs`].
 //!
 //! DESIGN A185, A186.
 
@@ -16,5 +16,5 @@ mod shares;
 mod tests;
 
 pub use judge::bottlenecks;
-pub use measures::{Inputs, MachineReading, MachineReadings};
+pub use measures::{CounterGrowth, Counters, Inputs, MachineReading, MachineReadings};
 pub use shares::{MIXED, OperationSamples, Shares};

@@ -178,16 +178,40 @@ fn reading(sensor: &str, mean: f64, max: f64) -> MachineReading {
 
 /// What all rules find of 200 steps and some readings.
 fn judged(shares: &Shares, readings: Vec<MachineReading>) -> Vec<BottleneckRow> {
-    let machines = MachineReadings { readings, ..MachineReadings::default() };
-    let inputs = Inputs { shares, completeness: Some(1.0), machines: &machines };
+    judged_with(shares, &Counters::new(), readings)
+}
+
+fn judged_with(
+    shares: &Shares,
+    counters: &Counters,
+    readings: Vec<MachineReading>,
+) -> Vec<BottleneckRow> {
+    let machines = &MachineReadings { readings, ..MachineReadings::default() };
+    let (completeness, wall_seconds) = (Some(1.0), 100.0);
+    let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
     bottlenecks(Bottlenecks::built_in(), inputs)
 }
 
+/// Counters that grew by these amounts in 200 intervals.
+fn counters(amounts: &[(&str, f64)]) -> Counters {
+    let growth = |amount: f64| CounterGrowth { amount, intervals: 200 };
+    amounts.iter().map(|(name, of)| (Operation::new(name).unwrap(), growth(*of))).collect()
+}
+
 /// A range in which a rule measures this value, and the row of that rule.
-fn planted(measure: Measure, rule: &str, value: f64) -> BottleneckRow {
+fn planted(measure: &Measure, rule: &str, value: f64) -> BottleneckRow {
     let nothing = step(&[]);
     let whole = |sensor: &str| reading(sensor, 1e9, 1e9);
+    // The step takes 2 s in all.
+    let tokens = if matches!(measure, Measure::Rate(_)) { value * 2.0 } else { 1e9 };
+    let grown = [("step.tokens", tokens), ("tokenizer.hits", 79.0), ("tokenizer.misses", 21.0)];
     let (samples, readings) = match measure {
+        Measure::Rate(_) => (nothing, Vec::new()),
+        Measure::Operation(name) => {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            let ns = (value * 1e9).round() as u64;
+            (vec![samples(name.as_str(), None, &[(ns, 200)])], Vec::new())
+        }
         Measure::Share(class) => {
             // 10 000 steps, so that a thousandth is distinguished from its neighbour.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
@@ -208,7 +232,8 @@ fn planted(measure: Measure, rule: &str, value: f64) -> BottleneckRow {
             (nothing, vec![reading(part.name, f64::NAN, value * 1e9), whole(of.name)])
         }
     };
-    let rows = judged(&Shares::of(&samples, wall(100.0), None), readings);
+    let shares = Shares::of(&samples, wall(100.0), None);
+    let rows = judged_with(&shares, &counters(&grown), readings);
     rows.into_iter().find(|row| row.rule.as_str() == rule).unwrap()
 }
 
@@ -223,10 +248,10 @@ fn each_limit_of_the_file_fires_beyond_it_and_is_silent_before_it() {
             };
             let before = of.limit * of.limit / beyond;
             let name = rule.name.as_str();
-            let found = planted(rule.measure, name, beyond);
+            let found = planted(&rule.measure, name, beyond);
             assert_eq!((found.state, found.severity), (BottleneckState::Found, Some(of.severity)));
             assert_eq!(found.limit, Some(of.limit), "{name}: {found:?}");
-            let below = planted(rule.measure, name, before);
+            let below = planted(&rule.measure, name, before);
             let severity = place.checked_sub(1).map(|below| limits[below].severity);
             assert_eq!(below.severity, severity, "{name} at {before}: {below:?}");
         }
@@ -269,7 +294,8 @@ fn too_little_is_not_measured_with_its_reason() {
         (&enough, Some(1.0), &short, "memory_peak", "9 readings of memory_used_bytes, fewer"),
     ];
     for (shares, completeness, machines, rule, why) in table {
-        let inputs = Inputs { shares, completeness, machines };
+        let (counters, wall_seconds) = (&Counters::new(), 100.0);
+        let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
         let rows = bottlenecks(Bottlenecks::built_in(), inputs);
         let of_rule: Vec<_> = rows.iter().filter(|row| row.rule.as_str() == rule).collect();
         let [row] = of_rule[..] else { panic!("{of_rule:?}") };
@@ -277,6 +303,39 @@ fn too_little_is_not_measured_with_its_reason() {
         let words = row.evidence.strip_prefix("not measured: ").unwrap();
         assert!(words.starts_with(why), "{rule}: {words}");
     }
+}
+
+#[test]
+fn a_slow_lookup_is_found_only_while_few_are_hits() {
+    let slow = [samples("tokenizer.lookup", None, &[(2_000, 200)])];
+    let of = |grown: &[(&str, f64)]| {
+        let shares = Shares::of(&slow, wall(100.0), None);
+        let rows = judged_with(&shares, &counters(grown), Vec::new());
+        let row = rows.into_iter().find(|row| row.rule.as_str() == "tokenizer_lookup_slow");
+        row.map(|row| (row.state, row.evidence))
+    };
+    let found = (BottleneckState::Found, "mean 2 \u{b5}s in 200 samples".to_owned());
+    assert_eq!(of(&[("tokenizer.hits", 79.0), ("tokenizer.misses", 21.0)]), Some(found.clone()));
+    assert_eq!(of(&[("tokenizer.misses", 1.0)]), Some(found));
+    assert_eq!(of(&[("tokenizer.hits", 80.0), ("tokenizer.misses", 20.0)]), None);
+    let why = "not measured: no counter of tokenizer.hits, tokenizer.misses grew".to_owned();
+    assert_eq!(of(&[]), Some((BottleneckState::NotMeasured, why)));
+}
+
+#[test]
+fn tokens_are_counted_by_the_time_of_their_step_or_by_wall_time() {
+    let of = |grown: &[(&str, f64)]| {
+        let shares = Shares::of(&step(&[]), wall(100.0), None);
+        let rows = judged_with(&shares, &counters(grown), Vec::new());
+        let rows = rows.into_iter().filter(|row| row.rule.as_str() == "few_tokens");
+        rows.map(|row| (row.state, row.evidence)).collect::<Vec<_>>()
+    };
+    let of_both = of(&[("step.tokens", 8.0), ("tokens", 400.0), ("step.hits", 0.1)]);
+    let step = "4/s, 8 in 2 s of step".to_owned();
+    let wall = "4/s, 400 in 100 s of wall time".to_owned();
+    assert_eq!(of_both, [(BottleneckState::Found, step), (BottleneckState::Found, wall)]);
+    assert_eq!(of(&[("tokens", 501.0)])[0].0, BottleneckState::Within);
+    assert_eq!(of(&[])[0].1, "not measured: no counter of tokens");
 }
 
 #[test]

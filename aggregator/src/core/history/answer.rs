@@ -175,6 +175,11 @@ impl Accumulator {
         self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }
 
+    /// The values of a metric in the first point, if it has any.
+    pub fn totals(&self, metric: &MetricKey) -> Option<&MetricTotals> {
+        self.metrics.get(metric)?.first().filter(|totals| totals.count > 0)
+    }
+
     /// Whether a metric has a value in the range.
     pub fn has(&self, metric: &MetricKey) -> bool {
         self.metrics.contains_key(metric)

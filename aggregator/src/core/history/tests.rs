@@ -41,13 +41,15 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
     }
 }
 
-/// A fleet that has room for the operation of [`merged`].
+/// A fleet that has room for the operation of [`merged`] and its [`PHASES`].
 pub(crate) fn operations() -> Operations {
     let retention = Retention { up_to: Window::OneMinute, limits: Limits::default() };
     let times = Times { shown: at(1), now: at(1), taken: at(1) };
     let mut operations = Operations::default();
     let batch = Batch::new(&Packed::default(), &retention.limits);
-    operations.add(&Operation::new("op").unwrap(), &retention, times, &batch);
+    for name in ["op", "op.input", "op.sync"] {
+        operations.add(&Operation::new(name).unwrap(), &retention, times, &batch);
+    }
     operations
 }
 
@@ -56,6 +58,28 @@ pub(crate) fn add(history: &mut History, seconds: u64, value_ns: u64) {
     let (operations, rollups) = (operations(), Rollups::default());
     let known = Known { operations: &operations, rollups: &rollups };
     history.on_merged(&merged(seconds, value_ns), known);
+}
+
+/// The classes of time of the phases of [`add_phases`].
+pub(crate) const PHASES: [&str; 2] = ["input", "sync"];
+
+/// Adds a sample of each phase of the operation.
+pub(crate) fn add_phases(history: &mut History, seconds: u64, values_ns: [u64; 2]) {
+    let (operations, rollups) = (operations(), Rollups::default());
+    let known = Known { operations: &operations, rollups: &rollups };
+    let of_phase = |(class, value_ns): (&str, u64)| {
+        let mut samples = Histogram::default();
+        samples.record(value_ns);
+        let operation = Operation::new(format!("op.{class}")).unwrap();
+        let labels = Labels::new([("class", class)]).unwrap();
+        (Series { operation, labels }, Packed::from(&samples))
+    };
+    let mut snapshot = merged(seconds, 1);
+    snapshot.samples[0].latency.histograms =
+        PHASES.into_iter().zip(values_ns).map(of_phase).collect();
+    // The time of the interval is that of its other samples.
+    snapshot.reported = None;
+    history.on_merged(&snapshot, known);
 }
 
 /// The counter and the gauge of [`add_metrics`].

@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, layout};
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::summary::HistoryPoint;
+use plimsoll_schemas::summary::{ClassShare, HistoryPoint, WallTime};
 use plimsoll_schemas::time::nanos;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -14,8 +14,9 @@ use tempfile::TempDir;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::core::advice::{OperationSamples, Shares};
 use crate::core::fleet::Pool;
-use crate::core::history::tests::{add, add_metrics, metric_keys};
+use crate::core::history::tests::{PHASES, add, add_metrics, add_phases, metric_keys};
 use crate::core::history::{
     Accumulator, Bound, ExactSum, History, HistoryQuery, KeptFrom, Layout, default_bounds,
 };
@@ -85,6 +86,11 @@ impl Kept {
         add_metrics(&mut self.history, seconds, metric_value(value_ns));
     }
 
+    fn add_with_phases(&mut self, seconds: u64, value_ns: u64) {
+        self.add(seconds, value_ns);
+        add_phases(&mut self.history, seconds, phases(value_ns));
+    }
+
     /// Writes a batch; whether the state is written after it decides what a restart finds.
     fn write(&mut self, now: u64, state_too: bool) {
         let Some(batch) = self.history.take(at(now), Default::default()) else { return };
@@ -114,6 +120,13 @@ impl Kept {
 /// What a job sends beside a sample: no sum of two of these is exact in floating point.
 fn metric_value(value_ns: u64) -> f64 {
     value_ns as f64 * 0.1
+}
+
+/// How long the phases of a sample of this value take; together as long as it, and of one
+/// nanosecond twice as long.
+fn phases(value_ns: u64) -> [u64; 2] {
+    let input = (value_ns / 3).max(1);
+    [input, (value_ns - input).max(1)]
 }
 
 type OpenedFlags = (bool, bool);
@@ -170,9 +183,50 @@ fn check_metrics(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now:
         assert_eq!(of_counter.per_second, (passed > 0.0).then(|| sum / passed));
         let ratio = (!values.is_empty()).then_some(1.0);
         assert_eq!((of_counter.ratio, of_gauge.ratio), (ratio, None));
-        let seconds = of_counter.operation_seconds;
+        let ns: u128 = of_range(samples, &range).map(u128::from).sum();
+        let seconds = (ns > 0).then(|| ns as f64 / 1e9);
+        assert_eq!(of_counter.operation_seconds, seconds);
         assert_eq!(of_counter.per_operation_second, seconds.map(|seconds| sum / seconds));
     }
+}
+
+/// Of the whole range, as a page of bottlenecks divides it.
+fn check_shares(kept: &Kept, samples: &[(u64, u64)], asked: &HistoryQuery, now: u64) {
+    let of = |name: &str, class| {
+        let operation = Operation::new(name).unwrap();
+        let pool = Pool::Fleet(operation.clone());
+        let query =
+            HistoryQuery { pool, metrics: Vec::new(), step: None, ..HistoryQuery::clone(asked) };
+        let (layout, answer) = kept.accumulated(&query, now);
+        let exact = answer.samples().map(Histogram::exact).unwrap_or_default();
+        let ExactFigures { count, sum_ns, max_ns, .. } = exact;
+        let samples = OperationSamples { operation, class, count, sum_ns, p99_ns: None, max_ns };
+        (samples, layout.range, answer.received().unwrap_or_default().ns)
+    };
+    let (cycle, range, received) = of("op", None);
+    let parts = PHASES.map(|class| of(&format!("op.{class}"), Some(class)).0);
+    let all: Vec<OperationSamples> = parts.into_iter().chain([cycle]).collect();
+    let node_seconds = Some(received as f64 / 1e9).filter(|seconds| *seconds > 0.0);
+    let shares = Shares::of(&all, WallTime { seconds: 1.0, node_seconds }, None);
+
+    // Each sample is of an interval of one second.
+    let values: Vec<u64> = of_range(samples, &range).collect();
+    assert_eq!(received, values.len() as u64 * 1_000_000_000);
+    let Some(cycle) = shares.cycles.first() else { return assert!(values.is_empty()) };
+    let whole: u128 = values.iter().copied().map(u128::from).sum();
+    for (place, class) in PHASES.into_iter().enumerate() {
+        let ns: u128 = values.iter().map(|value| u128::from(phases(*value)[place])).sum();
+        let find = |of: &[ClassShare]| of.iter().find(|of| of.class == class).unwrap().share;
+        assert_eq!(find(&cycle.classes), Some(ns as f64 / whole as f64));
+        let of_nodes = ns as f64 / 1e9 / values.len() as f64;
+        assert_eq!(find(&shares.classes), Some(of_nodes));
+    }
+    assert_eq!((cycle.count, cycle.seconds), (values.len() as u64, whole as f64 / 1e9));
+}
+
+fn of_range(samples: &[(u64, u64)], range: &Range<Wall>) -> impl Iterator<Item = u64> {
+    let of = samples.iter().filter(|(seconds, _)| range.contains(&at(*seconds)));
+    of.map(|(_, value)| *value)
 }
 
 #[derive(Clone, Debug)]
@@ -227,7 +281,7 @@ proptest! {
             now += 97;
             match step {
                 Step::Sample(age, value) => {
-                    kept.add(now - age, value);
+                    kept.add_with_phases(now - age, value);
                     unsaved.push((now - age, value));
                 }
                 Step::Write => {
@@ -242,7 +296,9 @@ proptest! {
                 Step::Crash => {
                     kept.write(now, false);
                     prop_assert_eq!(kept.restart(Some(kept.generation)), (false, false));
-                    unsaved.iter().for_each(|(seconds, value)| kept.add(*seconds, *value));
+                    for (seconds, value) in &unsaved {
+                        kept.add_with_phases(*seconds, *value);
+                    }
                 }
                 Step::Fail => kept.write(now, false),
                 Step::Ask { back, length, step } => {
@@ -250,7 +306,9 @@ proptest! {
                     let samples: Vec<_> = all.iter().chain(&unsaved).copied().collect();
                     let asked = query(from..(from + length).min(now), Some(step));
                     check(&kept, &samples, &asked, now);
-                    check(&kept, &samples, &query(from..now, None), now);
+                    let whole = query(from..now, None);
+                    check(&kept, &samples, &whole, now);
+                    check_shares(&kept, &samples, &whole, now);
                 }
             }
         }

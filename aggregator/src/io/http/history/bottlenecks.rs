@@ -14,22 +14,23 @@ use plimsoll_schemas::rule::Bottlenecks;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::straggler::{CLASS_LABEL, class_of, step_of};
 use plimsoll_schemas::summary::{
-    BottlenecksPage, HardwareHistoryPage, NodeHardwareHistory, RunRow, WallTime,
+    BottlenecksPage, HardwareHistoryPage, MetricKind, NodeHardwareHistory, RunRow, WallTime,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::parameters::{HardwareQuery, range};
 use super::shares_query::{SharesQuery, Subject};
-use super::{HistoryHandler, PoolSamples, WholeRange, nodes};
+use super::{HistoryHandler, PoolSamples, WholeRange, nodes, pools};
 use crate::core::advice::{
-    Inputs, MIXED, MachineReading, MachineReadings, OperationSamples, Shares, bottlenecks,
+    CounterGrowth, Inputs, MIXED, MachineReading, MachineReadings, OperationSamples, Shares,
+    bottlenecks,
 };
 use crate::core::fleet::{Group, OVERFLOW, Pool};
-use crate::core::history::AskedNodes;
+use crate::core::history::{AskedNodes, HistoryKey, MetricKey, MetricTotals};
 use crate::core::runs::RunsQuery;
 use crate::io::http::query::Query;
 use crate::io::http::refusal::Refusal;
-use crate::limits::{BOTTLENECK_ASK_WAIT, BOTTLENECK_OPERATIONS_MAX};
+use crate::limits::{BOTTLENECK_ASK_WAIT, BOTTLENECK_COUNTERS_MAX, BOTTLENECK_OPERATIONS_MAX};
 
 /// A run has this at least: it may end in the second in which it starts.
 const RUN_MIN: Duration = Duration::from_secs(1);
@@ -49,10 +50,19 @@ impl HistoryHandler {
         asked: SharesQuery,
         now: Wall,
     ) -> Result<BottlenecksPage, Refusal> {
-        let (_, _, known) = self.pools().await?;
+        let (_, _, keys) = self.keys().await?;
+        let counters = counters_of(&keys);
+        let known = pools(keys);
         let of = self.resolved(&asked, &known, now).await?;
         let picked = Picked::of(&of.read_as, &known, asked.cycle.as_ref());
-        let whole = self.whole(picked.pools(&of.read_as), &of.range, now);
+        let samples = picked.pools(&of.read_as).into_iter().map(HistoryKey::Samples);
+        let counters =
+            counters.into_iter().filter(|key| self::of(&of.read_as, &key.pool).is_some());
+        let mut counters: Vec<HistoryKey> = counters.map(HistoryKey::Metric).collect();
+        let operations_omitted =
+            picked.omitted + counters.len().saturating_sub(BOTTLENECK_COUNTERS_MAX);
+        counters.truncate(BOTTLENECK_COUNTERS_MAX);
+        let whole = self.whole(samples.chain(counters).collect(), &of.range, now);
         // Together: nodes without a history of their own are waited for.
         let (whole, machines) = tokio::join!(whole, self.machines(&of, now));
         let whole = whole?;
@@ -61,7 +71,10 @@ impl HistoryHandler {
         let samples = picked.samples(&of.read_as, &whole.samples);
         let shares = Shares::of(&samples, wall, asked.cycle.as_ref());
         let completeness = whole.received.ratio;
-        let inputs = Inputs { shares: &shares, completeness, machines: &machines };
+        let counters = whole.counters.iter().filter_map(growth).collect();
+        let wall_seconds = wall.seconds;
+        let (counters, machines) = (&counters, &machines);
+        let inputs = Inputs { shares: &shares, completeness, wall_seconds, counters, machines };
         let bottlenecks = bottlenecks(Bottlenecks::built_in(), inputs);
 
         let (rollup, values) = match &asked.subject {
@@ -91,7 +104,7 @@ impl HistoryHandler {
             cycles,
             classes,
             operations,
-            operations_omitted: picked.omitted,
+            operations_omitted,
             bottlenecks,
         })
     }
@@ -156,6 +169,26 @@ impl HistoryHandler {
             Err(refusal) => none(refusal.1),
         }
     }
+}
+
+/// The counters that a rule of bottlenecks may ask for, by the last part of their names.
+fn counters_of(keys: &[HistoryKey]) -> Vec<MetricKey> {
+    let names = Bottlenecks::built_in().counter_names();
+    let counters = keys.iter().filter_map(|key| match key {
+        HistoryKey::Metric(key) if key.kind == MetricKind::Counter => Some(key),
+        HistoryKey::Metric(_) | HistoryKey::Samples(_) => None,
+    });
+    let is_named = |key: &&MetricKey| {
+        let name = key.pool.operation_name();
+        name.rsplit('.').next().is_some_and(|last| names.contains(last))
+    };
+    counters.filter(is_named).cloned().collect()
+}
+
+fn growth((key, totals): (&MetricKey, &MetricTotals)) -> Option<(Operation, CounterGrowth)> {
+    let name = Operation::new(key.pool.operation_name()).ok()?;
+    let MetricTotals { sum, count, .. } = totals;
+    Some((name, CounterGrowth { amount: sum.value(), intervals: *count }))
 }
 
 /// The operation of a pool, if the pool has samples of the subject.

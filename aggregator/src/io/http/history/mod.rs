@@ -40,7 +40,8 @@ use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed};
 use crate::core::fleet::Pool;
 use crate::core::history::{
-    Accumulator, HistoryKey, HistoryQuery, Layout, Received, Resolution, Unstored,
+    Accumulator, HistoryKey, HistoryQuery, Layout, MetricKey, MetricTotals, Received, Resolution,
+    Unstored,
 };
 use crate::io::history::{HistoryReader, ReadError, Reading};
 use crate::limits::{ASK_ALL_WAIT, HISTORY_READINGS_MAX};
@@ -212,33 +213,42 @@ impl HistoryHandler {
         Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
     }
 
-    /// The samples of several pools over a range, all from one reading: a step and its phases add
-    /// up in it.
+    /// The samples of several pools and what counters grew by over a range, all from one reading: a
+    /// step and its phases add up in it.
     async fn whole(
         &self,
-        pools: Vec<Pool>,
+        keys: Vec<HistoryKey>,
         range: &Range<Wall>,
         now: Wall,
     ) -> Result<WholeRange, Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
-        let keys: Vec<HistoryKey> = pools.iter().cloned().map(HistoryKey::Samples).collect();
-        let (reading, unstored) = self.read(&reader, keys).await?;
+        let (reading, unstored) = self.read(&reader, keys.clone()).await?;
         let layout = Layout::of(range, None, now, &reading.kept_from())
             .map_err(|error| Refusal::bad(error.to_string()))?;
 
         let whole = computed(move || {
             let _turn = turn;
-            let (mut samples, mut received) = (BTreeMap::new(), Received::default());
-            for pool in pools {
-                let key = [HistoryKey::Samples(pool.clone())];
-                let found = accumulate(&key, 0..1, layout.clone(), &reading, &unstored)?;
+            let (mut samples, mut counters) = (BTreeMap::new(), BTreeMap::new());
+            let mut received = Received::default();
+            for key in keys {
+                let of = std::slice::from_ref(&key);
+                let found = accumulate(of, 0..1, layout.clone(), &reading, &unstored)?;
                 let Some(answer) = found else { continue };
                 received = answer.received().unwrap_or_default();
-                samples.extend(answer.samples().map(|of| (pool, PoolSamples::of(of))));
+                match key {
+                    HistoryKey::Samples(pool) => {
+                        samples.extend(answer.samples().map(|of| (pool, PoolSamples::of(of))));
+                    }
+                    HistoryKey::Metric(metric) => {
+                        let totals = answer.totals(&metric);
+                        counters.extend(totals.map(|totals| (metric, totals.clone())));
+                    }
+                }
             }
             let kept_from_seconds = kept_from(&reading);
-            Ok::<_, ReadError>(WholeRange { mesh, layout, kept_from_seconds, received, samples })
+            let whole = WholeRange { mesh, layout, kept_from_seconds, received, samples, counters };
+            Ok::<_, ReadError>(whole)
         });
         Ok(whole.await??)
     }
@@ -279,7 +289,7 @@ fn pools(keys: Vec<HistoryKey>) -> Vec<Pool> {
     pools.collect()
 }
 
-/// Several pools over one range.
+/// Several pools and counters over one range.
 struct WholeRange {
     mesh: MeshName,
     layout: Layout,
@@ -288,6 +298,7 @@ struct WholeRange {
     received: Received,
     /// Those that the history knows.
     samples: BTreeMap<Pool, PoolSamples>,
+    counters: BTreeMap<MetricKey, MetricTotals>,
 }
 
 /// What is read of the samples of one pool.
