@@ -270,6 +270,7 @@ def tables(found):
         *beside(found), "",
         *queries(found), "",
         *growth(found["growth"]), "",
+        metrics(found["metric_growth"]), "",
         *comparison(found), "",
         *(result.line() for result in targets(found)),
     ]
@@ -315,10 +316,20 @@ def queries(found):
             one["what"], f"{one['cold_ms']:.1f}", mib(one["read_bytes"]),
             f"{one['reopened_ms']:.1f}", f"{one['warm_ms']:.1f}",
         ]
-        for one in found["queries"]
+        for one in found["queries"] + [
+            {**one, "what": f"a job's counter, {one['what']}"} for one in found["metric_queries"]
+        ]
     ]
     head = ["in the process, without HTTP", "ms, file not cached", "MiB read"]
     return table([*head, "ms, file cached and opened anew", "ms, file open"], rows)
+
+
+def metrics(found):
+    """What a day of job metrics takes."""
+    return (
+        f"A day of {found['metrics']} counters and gauges takes {mib(found['bytes'])} MiB in slots and "
+        f"{mib(found['disk_bytes'])} MiB of the file on disk."
+    )
 
 
 def growth(cases):

@@ -66,6 +66,7 @@ fn snapshot(node: &str, second: u64, samples: &[(Series, Histogram)]) -> MergedS
         taken,
         run_reports: Vec::new(),
         reported: None,
+        of_shard: false,
         samples,
         lost: Vec::new(),
     }

@@ -29,6 +29,8 @@ pub struct MergedSnapshot {
     /// The length of its interval in nanoseconds, if it is the one of the interval's messages that
     /// has the node's report.
     pub reported: Option<u64>,
+    /// Whether it is a shard's report, which stands for many nodes.
+    pub of_shard: bool,
     /// Its samples: of a shard's report those of each slot, else at most one.
     pub samples: Vec<MergedSamples>,
     /// Samples that its node reports as lost and had not reported before, by reason.

@@ -352,6 +352,7 @@ impl Fleet {
 
         let from = MessageKey { incarnation: header.incarnation, seq: header.seq };
 
+        let of_shard = matches!(body, Body::Shard(_));
         let (slots, Interval { latency, hardware, bus, event }) = match body {
             Body::Shard(ShardReport { slots, .. }) => (slots, Interval::default()),
             body => (Vec::new(), body.into_parts()),
@@ -431,7 +432,8 @@ impl Fleet {
             merging.add(times, &header.node, of, node);
         }
 
-        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
+        let node = header.node;
+        Some(MergedSnapshot { node, taken, run_reports, reported, of_shard, samples, lost })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.

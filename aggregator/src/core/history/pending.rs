@@ -14,7 +14,7 @@ use plimsoll_schemas::time::{Wall, nanos};
 
 use super::batch::{Coverage, SlotSamples, node_time};
 use super::metric::HistoryKey;
-use super::pending_metrics::PendingMetrics;
+use super::pending_metrics::{MetricSource, PendingMetrics};
 use super::resolution::Resolution;
 use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
 use crate::limits::{HISTORY_PENDING_SHARE, HISTORY_PENDING_SLOTS_MAX};
@@ -82,7 +82,8 @@ impl Pending {
                 self.add_to_groups(series, &samples.node_labels, of, known.rollups);
                 self.add_to_class(series, of, known);
             }
-            self.metrics.add(&merged.node, samples, known.rollups);
+            let source = MetricSource { node: &merged.node, of_shard: merged.of_shard };
+            self.metrics.add(source, samples, known.rollups);
         }
 
         // What found no room was not received, as far as the history is concerned.

@@ -56,16 +56,29 @@ struct KnownMetric {
     slot: u64,
 }
 
+/// Who sends values.
+#[derive(Clone, Copy)]
+pub(super) struct MetricSource<'m> {
+    pub(super) node: &'m NodeName,
+    /// It has bounded the metrics of each of its nodes itself.
+    pub(super) of_shard: bool,
+}
+
 /// A value that a node sends, and the slot in which its interval ended.
 #[derive(Clone, Copy)]
 struct NodeValue<'m> {
-    node: &'m NodeName,
+    source: MetricSource<'m>,
     number: u64,
     value: f64,
 }
 
 impl PendingMetrics {
-    pub(super) fn add(&mut self, node: &NodeName, samples: &MergedSamples, rollups: &Rollups) {
+    pub(super) fn add(
+        &mut self,
+        source: MetricSource<'_>,
+        samples: &MergedSamples,
+        rollups: &Rollups,
+    ) {
         let number = Resolution::TenSeconds.number(samples.taken);
         let latency = &samples.latency;
         let kinds = [
@@ -75,7 +88,7 @@ impl PendingMetrics {
 
         for (kind, values, of_kind) in kinds {
             for (series, value) in values {
-                let of = NodeValue { node, number, value: *value };
+                let of = NodeValue { source, number, value: *value };
                 of_kind.add_to_fleet(kind, &series.operation, of, &mut self.room);
 
                 for rollup in rollups.iter() {
@@ -204,20 +217,22 @@ impl MetricRoom {
             known.slot = known.slot.max(of.number);
             return true;
         }
-        if !self.has_place(of.node) {
+        if !self.has_place(of.source) {
             self.forget_idle(of.number);
         }
-        if !self.has_place(of.node) {
+        if !self.has_place(of.source) {
             return false;
         }
-        *self.by_node.entry(of.node.clone()).or_default() += 1;
-        self.known.insert(key, KnownMetric { by: of.node.clone(), slot: of.number });
+        let node = of.source.node;
+        *self.by_node.entry(node.clone()).or_default() += 1;
+        self.known.insert(key, KnownMetric { by: node.clone(), slot: of.number });
         true
     }
 
-    fn has_place(&self, node: &NodeName) -> bool {
+    fn has_place(&self, MetricSource { node, of_shard }: MetricSource<'_>) -> bool {
         let brought = self.by_node.get(node).copied().unwrap_or_default();
-        self.known.len() < HISTORY_METRICS_MAX && brought < HISTORY_METRICS_OF_NODE_MAX
+        let has_its_own = of_shard || brought < HISTORY_METRICS_OF_NODE_MAX;
+        self.known.len() < HISTORY_METRICS_MAX && has_its_own
     }
 
     /// Makes room: metrics of jobs that ended an hour ago are brought anew if they come again.
@@ -253,6 +268,10 @@ mod tests {
         MergedSamples { taken: Wall(seconds * 1_000_000_000), node_labels, latency }
     }
 
+    fn of(node: &NodeName) -> MetricSource<'_> {
+        MetricSource { node, of_shard: false }
+    }
+
     fn names(prefix: &str, n: usize) -> impl Iterator<Item = String> + use<> {
         let prefix = prefix.to_owned();
         (0..n).map(move |n| format!("{prefix}{n}"))
@@ -263,8 +282,8 @@ mod tests {
         let mut pending = PendingMetrics::default();
         let rollups = Rollups::default().redefined(&[Definition::of_label("run")]);
         let node = NodeName::new("n").unwrap();
-        pending.add(&node, &samples(5, names("tokens", 1)), &rollups);
-        pending.add(&node, &samples(6, names("tokens", 1)), &rollups);
+        pending.add(of(&node), &samples(5, names("tokens", 1)), &rollups);
+        pending.add(of(&node), &samples(6, names("tokens", 1)), &rollups);
         let taken = pending.take();
         let names: Vec<String> = taken.keys().map(|key| key.pool.to_string()).collect();
         assert_eq!(names, ["fleet tokens0", "rollup run tokens0 [\"v42\"]"]);
@@ -278,12 +297,16 @@ mod tests {
         let rollups = Rollups::default();
         let loud = NodeName::new("loud").unwrap();
         let most = HISTORY_METRICS_OF_NODE_MAX;
-        pending.add(&loud, &samples(5, names("loud", most + 7)), &rollups);
+        pending.add(of(&loud), &samples(5, names("loud", most + 7)), &rollups);
         assert_eq!((pending.used(), pending.dropped()), (most, 7));
-        pending.add(&NodeName::new("calm").unwrap(), &samples(5, names("calm", 3)), &rollups);
+        pending.add(of(&NodeName::new("calm").unwrap()), &samples(5, names("calm", 3)), &rollups);
         assert_eq!((pending.used(), pending.dropped()), (most + 3, 7));
         // Those that it has go on.
-        pending.add(&loud, &samples(15, names("loud", most)), &rollups);
+        pending.add(of(&loud), &samples(15, names("loud", most)), &rollups);
+        assert_eq!(pending.dropped(), 7);
+        // A shard stands for many nodes.
+        let shard = MetricSource { node: &loud, of_shard: true };
+        pending.add(shard, &samples(15, names("more", 1)), &rollups);
         assert_eq!(pending.dropped(), 7);
     }
 
@@ -291,10 +314,10 @@ mod tests {
     fn a_node_gets_its_places_back_once_its_metrics_are_idle() {
         let mut pending = PendingMetrics::default();
         let (node, rollups) = (NodeName::new("n").unwrap(), Rollups::default());
-        pending.add(&node, &samples(5, names("first", HISTORY_METRICS_OF_NODE_MAX)), &rollups);
-        pending.add(&node, &samples(3_600, names("second", 1)), &rollups);
+        pending.add(of(&node), &samples(5, names("first", HISTORY_METRICS_OF_NODE_MAX)), &rollups);
+        pending.add(of(&node), &samples(3_600, names("second", 1)), &rollups);
         assert_eq!(pending.dropped(), 1, "they may come again");
-        pending.add(&node, &samples(3_700, names("second", 1)), &rollups);
+        pending.add(of(&node), &samples(3_700, names("second", 1)), &rollups);
         assert_eq!(pending.dropped(), 1);
     }
 
@@ -305,12 +328,12 @@ mod tests {
         for node in 0..HISTORY_METRICS_MAX / HISTORY_METRICS_OF_NODE_MAX {
             let name = NodeName::new(format!("n{node}")).unwrap();
             let names = names(&format!("m{node}."), HISTORY_METRICS_OF_NODE_MAX);
-            pending.add(&name, &samples(5, names), &rollups);
+            pending.add(of(&name), &samples(5, names), &rollups);
         }
         let late = NodeName::new("late").unwrap();
-        pending.add(&late, &samples(3_600, names("x", 1)), &rollups);
+        pending.add(of(&late), &samples(3_600, names("x", 1)), &rollups);
         assert_eq!(pending.dropped(), 1, "they may come again");
-        pending.add(&late, &samples(3_700, names("x", 1)), &rollups);
+        pending.add(of(&late), &samples(3_700, names("x", 1)), &rollups);
         assert_eq!(pending.dropped(), 1);
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
         taken: at(seconds),
         run_reports: Vec::new(),
         reported: Some(nanos(SECOND)),
+        of_shard: false,
         samples: vec![MergedSamples { taken: at(seconds), node_labels, latency }],
         lost: Vec::new(),
     }

@@ -35,6 +35,7 @@ fn reported(node: &str, seconds: u64, run: &str, change: RunChange) -> MergedSna
         taken,
         run_reports,
         reported: None,
+        of_shard: false,
         samples: Vec::new(),
         lost: Vec::new(),
     }
@@ -51,7 +52,7 @@ fn sampled(node: &str, seconds: u64, run: &str, by_node: bool) -> MergedSnapshot
     let (node, taken) = (NodeName::new(node).unwrap(), at(seconds));
     let samples = vec![MergedSamples { taken, node_labels, latency }];
     let (run_reports, lost) = (Vec::new(), Vec::new());
-    MergedSnapshot { node, taken, run_reports, reported: None, samples, lost }
+    MergedSnapshot { node, taken, run_reports, reported: None, of_shard: false, samples, lost }
 }
 
 fn begin(run: &str) -> RunCommand {

@@ -10,6 +10,7 @@ use super::*;
 use crate::core::durable::shard::{
     KeptLabels, NewestReport, Shard, ShardIdentity, StoredShard, UnsentReport,
 };
+use crate::core::history::{BatchId, HistoryKey, StoredHistory};
 
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const PARTITIONS: usize = 2;
@@ -69,7 +70,7 @@ fn rollups() -> [Definition; 2] {
 }
 
 fn fresh() -> Core {
-    core().measuring(Window::OneHour, &rollups())
+    core().measuring(Window::OneHour, &rollups()).with_history(StoredHistory::default())
 }
 
 fn identity(partition: usize) -> ShardIdentity {
@@ -194,7 +195,7 @@ impl World {
                 speaker.record(*lost);
                 speaker.lose(*lost);
                 let taken = now.wall.minus(Duration::from_nanos(*age)).minus(SECOND);
-                let message = speaker.send(Now { wall: taken, ..now }, *value, *n);
+                let message = speaker.send_counted(Now { wall: taken, ..now }, *value, *n);
                 self.all.push((*node % PARTITIONS, message.clone()));
                 self.store(*node % PARTITIONS, message);
             }
@@ -276,6 +277,19 @@ fn answers(core: &Core, now: Now) -> (Vec<String>, Vec<String>) {
     (figures.collect(), groups.collect())
 }
 
+/// By how much the counter grew in each slot, in the fleet and in each group of roll-ups.
+fn grown(core: &Core) -> Vec<(String, Vec<(u64, f64)>)> {
+    let keys = core.history.keys().into_iter();
+    let keys: Vec<_> = keys.filter(|key| matches!(key, HistoryKey::Metric(_))).collect();
+    let unstored = core.history.unstored(&keys, BatchId::default()).unwrap();
+    let metrics = unstored.samples.metrics.iter();
+    let sums = metrics.map(|(key, slots)| {
+        let slots = slots.iter().map(|(slot, totals)| (*slot, totals.sum.value()));
+        (key.pool.to_string(), slots.collect())
+    });
+    sums.collect()
+}
+
 fn sums(core: &Core) -> [u64; 4] {
     let rows = core.fleet.nodes().values().map(|node| node.account.ledger());
     rows.fold([0; 4], |[recorded, merged, lost, rest], ledger| {
@@ -294,6 +308,7 @@ proptest! {
         steps.iter().for_each(|step| world.step(step));
         let above = world.settle();
         prop_assert_eq!(answers(&above, world.now), answers(&world.single, world.now));
+        prop_assert_eq!(grown(&above), grown(&world.single));
         let [recorded, merged, _, rest] = sums(&above);
         prop_assert_eq!(merged, sums(&world.single)[1]);
         prop_assert_eq!((recorded - sums(&above)[2], rest), (merged, 0));

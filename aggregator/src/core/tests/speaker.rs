@@ -73,6 +73,20 @@ impl Speaker {
         self.send_samples(now, &["epoch_hook"], &histogram)
     }
 
+    /// Samples, and a counter that grew by as many.
+    pub(crate) fn send_counted(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
+        let mut samples = Histogram::default();
+        samples.record_n(value_ns, n);
+        self.recorded += n;
+        let series = |name| Series::plain(Operation::new(name).unwrap());
+        let latency = Latency {
+            histograms: vec![(series("epoch_hook"), samples)],
+            counters: vec![(series("tokens"), n as f64)],
+            gauges: Vec::new(),
+        };
+        self.message(now, Body::Latency(latency), false)
+    }
+
     /// The same samples of three operations.
     pub(crate) fn send_all(
         &mut self,

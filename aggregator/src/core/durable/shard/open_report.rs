@@ -1,4 +1,5 @@
-//! What was merged since the latest report: samples by second, labels of nodes and series.
+//! What was merged since the latest report: samples and counters by second, labels of nodes and
+//! series. The last value of a gauge is no sum, so gauges stay with the shard.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use plimsoll_schemas::wire::{Latency, ShardSlot};
 
 use super::kept_labels::KeptLabels;
 use crate::core::fleet::MergedSnapshot;
+use crate::core::history::ExactSum;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Bytes of a series beside its name, labels and counts.
@@ -18,17 +20,26 @@ const SERIES_BYTES: usize = 96;
 /// Samples that are in no report yet.
 #[derive(Debug, Default)]
 pub(super) struct OpenReport {
-    slots: BTreeMap<(u64, Labels), BTreeMap<Series, Histogram>>,
+    slots: BTreeMap<(u64, Labels), OpenSlot>,
     lost: BTreeMap<LossReason, u64>,
     /// What it takes at most as a message.
     bytes: usize,
+}
+
+/// What nodes with the same labels sent of one second.
+#[derive(Debug, Default)]
+struct OpenSlot {
+    samples: BTreeMap<Series, Histogram>,
+    /// What counters grew by, so that the order of messages changes no sum.
+    counters: BTreeMap<Series, ExactSum>,
 }
 
 impl OpenReport {
     /// What samples add to a report at most.
     pub(super) fn cost(latency: &Latency<Packed>) -> usize {
         let one = |(series, packed): &(Series, Packed)| name_cost(series) + packed.heap_bytes();
-        latency.histograms.iter().map(one).sum()
+        let counters = latency.counters.iter().map(|(series, _)| name_cost(series));
+        latency.histograms.iter().map(one).chain(counters).sum()
     }
 
     /// What it takes at most as a message.
@@ -38,13 +49,15 @@ impl OpenReport {
 
     /// Counts its bytes anew: samples of many nodes take less together than apart.
     pub(super) fn measure(&mut self) {
-        let all = self.slots.values().flatten();
+        let slots = self.slots.values();
+        let counters = slots.clone().flat_map(|slot| slot.counters.keys()).map(name_cost);
         let one = |(series, samples): (&Series, &Histogram)| {
             let counts =
                 codec::encode(samples.counts()).map_or(usize::MAX / 2, |bytes| bytes.len());
             name_cost(series).saturating_add(counts)
         };
-        self.bytes = all.fold(0, |sum: usize, of| sum.saturating_add(one(of)));
+        let samples = slots.flat_map(|slot| &slot.samples).map(one);
+        self.bytes = samples.chain(counters).fold(0, usize::saturating_add);
     }
 
     pub(super) fn add(&mut self, merged: &MergedSnapshot, kept: &KeptLabels) {
@@ -55,7 +68,12 @@ impl OpenReport {
             for (series, packed) in &of.latency.histograms {
                 let labels = kept.series(&series.labels);
                 let series = Series { operation: series.operation.clone(), labels };
-                slot.entry(series).or_default().merge_packed(packed);
+                slot.samples.entry(series).or_default().merge_packed(packed);
+            }
+            for (series, grown) in &of.latency.counters {
+                let labels = kept.series(&series.labels);
+                let series = Series { operation: series.operation.clone(), labels };
+                slot.counters.entry(series).or_default().push(*grown);
             }
         }
         for (reason, n) in &merged.lost {
@@ -75,14 +93,18 @@ impl OpenReport {
     /// Slots, each in the middle of its second so that no clock moves it into another one, or now
     /// if that is earlier, and losses.
     pub(super) fn into_parts(self, now: Wall) -> (Vec<ShardSlot>, BTreeMap<LossReason, u64>) {
-        let slot = |((second, labels), series): (_, BTreeMap<Series, Histogram>)| ShardSlot {
+        let slot = |((second, labels), OpenSlot { samples, counters }): (_, OpenSlot)| ShardSlot {
             taken: Wall(second * SECOND_NS + SECOND_NS / 2).min(now),
             labels,
-            latency: Latency { histograms: series.into_iter().collect(), ..Latency::default() },
+            latency: Latency {
+                histograms: samples.into_iter().collect(),
+                counters: counters.into_iter().map(|(series, sum)| (series, sum.value())).collect(),
+                ..Latency::default()
+            },
         };
-        let slots = self.slots.into_iter();
-        let slots = slots.filter(|(_, series)| !series.is_empty()).map(slot).collect();
-        (slots, self.lost)
+        let has_any = |slot: &OpenSlot| !slot.samples.is_empty() || !slot.counters.is_empty();
+        let slots = self.slots.into_iter().filter(|(_, slot)| has_any(slot));
+        (slots.map(slot).collect(), self.lost)
     }
 }
 
