@@ -183,6 +183,7 @@ mod tests {
             ("quantisation", json!("other"), None),
             ("database_batching", json!(false), Some(json!(true))),
             ("database_batching", json!(true), None),
+            ("tokenizer_cache_up", json!(10_000), Some(json!(20_000))),
         ] {
             assert_eq!(change(name).of(&current), wanted, "{name} {current}");
         }
