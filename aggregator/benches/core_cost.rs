@@ -3,9 +3,9 @@
 //!
 //! `cargo bench -p plimsoll-aggregator --bench core_cost -- 1000 100 600`
 //! Arguments: nodes, samples a second of each of three operations, seconds, then any of `shared` (a
-//! checkpoint holds every node while the next messages are merged), `history` (what is merged is also
-//! collected for the past, and taken every 10 s), `metrics` (each message also has ten counters and
-//! ten gauges).
+//! checkpoint holds every node while the next messages are merged), `history` (what is merged is
+//! also collected for the past, and taken every 10 s), `metrics` (each message has ten counters and
+//! ten gauges as well).
 
 use std::time::Duration;
 

@@ -75,3 +75,15 @@ fn every_case_meets_its_expectations() {
     assert!(files.len() >= 60, "only {} cases", files.len());
     assert!(wrong.is_empty(), "{} cases:\n\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn the_case_of_the_tokenizer_is_about_the_shipped_budgets() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path| std::fs::read_to_string(folder.join(path)).unwrap();
+    let case: Case = toml::from_str(&read("tests/cases/tokenizer_targets.toml")).unwrap();
+    let shipped = rules::parse(&read("rules/tokenizer.toml"), 1);
+    assert_eq!(rules::parse(&case.rules, 1).budgets, shipped.budgets);
+    let limits = shipped.budgets.iter().map(|of| (of.operation.as_str(), of.limit_ns));
+    let expected = [("tokenizer.lookup:ps", 1_000_000), ("tokenizer.merge:ps", 500_000)];
+    assert_eq!(limits.collect::<Vec<_>>(), expected);
+}

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram as Reference;
 use plimsoll_clock::Clock;
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::intake::Reject;
-use plimsoll_node::core::intake::lines::TimeUnit;
+use plimsoll_node::core::intake::lines::{TimeUnit, ValueUnit};
 use plimsoll_node::core::intake::points::{Buckets, Latencies, Point, Temporality, Value};
 use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
@@ -78,7 +78,7 @@ impl Producer {
             },
         };
         Value::Latencies(Latencies {
-            unit: TimeUnit::Seconds,
+            unit: ValueUnit::Time(TimeUnit::Seconds),
             count: self.counts.iter().sum(),
             sum: Some(self.sum),
             min: None,

@@ -18,10 +18,16 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {nouns}", count(n))
 }
 
-/// A number without zeros at its end.
+/// A number without zeros at its end. From 1e15 on it is written with its power of ten: a table has
+/// no room for three hundred digits.
 #[must_use]
 pub fn number(value: f64) -> String {
     let decimals = match value.abs() {
+        size if size >= 1e15 => {
+            let text = format!("{value:.2e}");
+            let parts = text.split_once('e');
+            return parts.map_or(text.clone(), |(of, power)| format!("{}e{power}", trimmed(of)));
+        }
         size if size >= 999.5 => {
             let sign = if value < 0.0 { "-" } else { "" };
             return sign.to_owned() + &grouped(&format!("{size:.0}"));
@@ -136,6 +142,10 @@ mod tests {
             (400.0, "400"),
             (1_234.5, "1,234"),
             (-12_345.6, "-12,346"),
+            (999_999_999_999_999.0, "999,999,999,999,999"),
+            (1e308, "1e308"),
+            (-1.234e20, "-1.23e20"),
+            (f64::INFINITY, "inf"),
             (f64::NAN, "NaN"),
         ] {
             assert_eq!(number(value), wanted);

@@ -49,6 +49,7 @@ pub mod summary;
 pub mod time;
 #[cfg(feature = "mesh")]
 pub mod transport;
+pub mod unit;
 #[cfg(feature = "mesh")]
 pub mod urgency;
 pub mod wire;

@@ -73,12 +73,13 @@ fn metrics_are_the_same(summary: &Summary, page: &MetricsPage) {
 }
 
 /// One datagram each; the test below states the expected sums.
-const DATAGRAMS: [&str; 5] = [
+const DATAGRAMS: [&str; 6] = [
     "a:1.5|ms\na:2.5|ms\nb:7|h\n",
     "packed:1:2:3:4|d",
     "rated:10|ms|@0.5\nrated:20|ms",
     "hits:3|c\nhits:4|c|@0.5|#zone:x\nhits:-1|c",
     "depth:5|g\ndepth:-9.25|g",
+    "read_bytes:512:1024|h\nlookup:480|ps\nrows:2.5|count",
 ];
 
 #[tokio::test]
@@ -104,6 +105,9 @@ async fn a_node_fed_over_udp_counts_every_line_value_and_rate() {
         ("b", 1, 7_000_000, 7_000_000, 7_000_000),
         ("packed", 4, 1_000_000, 4_000_000, 2_500_000),
         ("rated", 3, 10_000_000, 20_000_000, 13_333_333),
+        ("read:bytes", 2, 512, 1_024, 768),
+        ("lookup:ps", 1, 480, 480, 480),
+        ("rows:count", 1, 2_500, 2_500, 2_500),
     ] {
         for scope in [NODE, ""] {
             let total = &operation_row(&summary, scope, name).unwrap().total;

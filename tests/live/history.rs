@@ -8,7 +8,8 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, bin_dir};
 use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::summary::{
-    HistoryPage, HistoryPoint, MetricHistoryPage, MetricKind, OperationsPage,
+    BottlenecksPage, HistoryPage, HistoryPoint, MetricHistoryPage, MetricHistoryPages, MetricKind,
+    NodeHistory, OperationsPage,
 };
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
@@ -77,6 +78,12 @@ async fn check_metrics(stack: &Stack, sent: u64) {
         assert!(used().all(|point| point.ratio == Some(1.0)), "{page:?}");
         sums.push(used().map(|point| point.sum).sum::<f64>());
 
+        // Both at once are what each is alone.
+        let both = format!("/api/v1/query?metric=epoch_hook.tokens&metric=memory&{range}");
+        let both: MetricHistoryPages = from_str(&stack.api().get(&both).await.unwrap()).unwrap();
+        let sum = |page: &MetricHistoryPage| page.points.iter().map(|of| of.sum).sum::<f64>();
+        assert_eq!(sum(&both.pages[0]), sum(&page));
+        assert_eq!(both.pages[0].operation, page.operation);
         let page = format!("/api/v1/query?metric=memory&{range}");
         let page: MetricHistoryPage = from_str(&stack.api().get(&page).await.unwrap()).unwrap();
         let used: Vec<_> = page.points.iter().filter(|point| point.count > 0).collect();
@@ -133,6 +140,36 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     assert_eq!(row[2], raw.count("epoch_hook").to_string(), "{text}");
 }
 
+/// Counters, gauges and shares of nodes, from their own histories.
+async fn check_metrics_of(stack: &Stack, name: &str, nodes: &[NodeHistory]) {
+    let tokens = async || {
+        let page = "/api/v1/query?metric=epoch_hook.tokens&node=*&last=15m";
+        let page: MetricHistoryPage = from_str(&stack.api().get(page).await.ok()?).ok()?;
+        let sum: f64 = page.points.iter().map(|point| point.sum).sum();
+        ((sum - nodes.len() as f64 * 0.1).abs() < 1e-9).then_some(page)
+    };
+    let page = until("each node has its tenth of a token", WAIT, tokens).await.unwrap();
+    let of = (page.kind, page.operation.as_deref(), page.nodes.unwrap().len());
+    assert_eq!(of, (MetricKind::Counter, Some("epoch_hook"), nodes.len()));
+    assert!(page.points.iter().any(|point| point.per_operation_second > Some(0.0)));
+    let page = format!("/api/v1/query?metric=memory&node={name}&last=15m");
+    let page: MetricHistoryPage = from_str(&stack.api().get(&page).await.unwrap()).unwrap();
+    assert_eq!((page.kind, page.points[0].last), (MetricKind::Gauge, Some(0.1)));
+
+    // The last interval of its jobs may end between two queries.
+    let shares = async || {
+        let path = format!("/api/v1/bottlenecks?node={name}&last=15m");
+        let page: BottlenecksPage = from_str(&stack.api().get(&path).await.ok()?).ok()?;
+        let hooks = page.operations.iter().find(|of| of.operation == "epoch_hook")?.count;
+        let samples = query(stack, &format!("operation=epoch_hook&node={name}&last=15m")).await;
+        (hooks == count(&samples)).then_some(page)
+    };
+    let page = until("shares have each sample of the node", WAIT, shares).await.unwrap();
+    assert!(page.operations.iter().all(|of| of.share.is_some()), "{page:?}");
+    let node = page.node.unwrap();
+    assert_eq!((node.node.as_str(), node.error), (name, None));
+}
+
 /// Nodes are killed too: what they had sent is in their histories, what was lost with them is not.
 #[tokio::test]
 async fn the_past_of_nodes_is_exact_by_the_second() {
@@ -144,6 +181,7 @@ async fn the_past_of_nodes_is_exact_by_the_second() {
         stack.restart_node(station).await.unwrap();
         had = await_samples(&stack, had + 60).await;
     }
+    send_metrics(&stack);
     stack.end_jobs().await.unwrap();
     // All that is recorded is sealed, stored and confirmed before the two are compared. On a busy
     // machine a node's intervals are late, so that a second may lack what the next one has twice.
@@ -169,6 +207,7 @@ async fn the_past_of_nodes_is_exact_by_the_second() {
     let of_first = query(&stack, &format!("operation=epoch_hook&node={name}&last=15m")).await;
     assert_eq!(Some(count(&of_first)), nodes.iter().find(|n| n.node == *name).map(|n| n.samples));
     assert_eq!(count(&query(&stack, &phase("rank=none")).await), 0);
+    check_metrics_of(&stack, name, &nodes).await;
     // A node that is gone is named, and what it had is missing, also after a kill of the
     // aggregator.
     stack.kill_node(0);

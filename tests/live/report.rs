@@ -88,6 +88,12 @@ async fn a_report_has_the_figures_of_the_api_for_the_same_range() {
         let in_markdown = format!("| {operation} | {grouped} |");
         assert!(markdown.contains(&in_markdown), "{markdown}");
     }
+    let summary = json["summary"].as_str().unwrap();
+    assert!(html.contains(summary) && markdown.contains(summary), "{summary}");
+    let described = json["hardware"]["described"].as_object().unwrap();
+    let machines: Vec<&Value> = described.values().collect();
+    assert!(machines.iter().all(|of| of["kernel"].is_string()), "{machines:?}");
+    assert_eq!(machines.len(), stack.stations().len());
     let epochs = json["epoch_time_ms"].as_array().unwrap();
     assert_eq!(epochs.len() as u64, raw.count("epoch_hook"));
     let merged = &json["ledger"]["fleet"]["merged"];
@@ -182,6 +188,28 @@ async fn two_reports_of_runs_are_compared() {
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert_eq!(output.status.code(), Some(9), "{text}");
     assert!(text.contains("fetch: not enough data") && text.contains("200 samples"), "{text}");
+
+    // Beside the other run, a report has what `compare` finds.
+    let path = dir.path().join("beside.json");
+    let of_fetch = ["--operation", "fetch"];
+    let arguments = [&["run:v42", "--beside", "run:v41"][..], &of_fetch].concat();
+    let arguments = [&arguments[..], &["--output", path.to_str().unwrap()]].concat();
+    assert!(report(&stack, &arguments).status.success());
+    let mut beside = read_json(&path)["beside"].take();
+    let sides = ["a", "b"].map(|side| beside.as_object_mut().unwrap().remove(side).unwrap());
+    assert_eq!(sides, ["v41", "v42"]);
+    let compare = |more: &[&str]| -> Value {
+        let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+        command.arg("compare").args(more).args(of_fetch).arg("--json");
+        let output = command.args(["--url", stack.api().url()]).output().unwrap();
+        assert_eq!(output.status.code(), Some(9), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(compare(&["run:v41", "run:v42"])["operations"], beside["operations"]);
+    let arms = compare(&["range:now-10m/now", "--arms", "run=v41"]);
+    assert_eq!(arms["a"], "run=v41");
+    let arm = &arms["arms"]["run=v42"]["operations"]["fetch"];
+    assert_eq!((&arm["a"]["samples"], &arm["b"]["samples"]), (&200.into(), &200.into()));
 }
 
 /// More nodes than one page of `/api/v1/hardware` has.

@@ -13,6 +13,8 @@ use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::await_checkpoint;
 use serde_json::{Value, from_str, json};
 
+use crate::history::query;
+
 const WAIT: Duration = Duration::from_secs(30);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -63,6 +65,8 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     await_samples(&stack, "v42", 200).await;
     stack.kill_aggregator();
     stack.restart_aggregator().await.unwrap();
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.send_to(b"shard_bytes:512:1536|h", &stack.stations()[0].socket).unwrap();
     send(&stack, "v42", 201..301);
     send(&stack, "other", 1..11);
     await_samples(&stack, "v42", 300).await;
@@ -97,6 +101,28 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     assert_eq!(last.run.name.as_str(), "v42");
     let unknown = api(&stack).request("GET", "/api/v1/runs/v43", None).await.unwrap_err();
     assert!(format!("{unknown:#}").contains("similar: \"v42\""), "{unknown:#}");
+    check_sizes(&stack).await;
+}
+
+/// Sizes are bytes on the metrics page, in the past and in the command.
+async fn check_sizes(stack: &Stack) {
+    let past = query(stack, "operation=shard:bytes&last=1h&over=1KB").await;
+    let point = &past.points[0];
+    assert_eq!((&*past.unit, point.count, point.max), ("bytes", 2, Some(1_536.0)));
+    assert_eq!((point.over[0].limit, point.over[0].over), (1_000.0, 1));
+
+    let metrics = stack.api().get("/metrics").await.unwrap();
+    let row = metrics.lines().find(|row| {
+        row.starts_with("plimsoll_distribution_sum_bytes_total{scope=\"fleet\"")
+            && row.contains("shard:bytes")
+    });
+    assert!(row.is_some_and(|row| row.ends_with(" 2048")), "{row:?}");
+
+    let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+    command.args(["query", "shard:bytes", "--last", "1h", "--url", stack.api().url()]);
+    let output = command.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("1.5 KiB") && !shown.contains(" ms"), "{shown}");
 }
 
 /// Sends steps of 10 ms to the first node, 7 ms of which wait for input.
@@ -142,6 +168,13 @@ async fn the_shares_of_a_run_are_exact_although_the_aggregator_is_killed() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("by class: input 70 %, other 30 %\n"), "{text}");
+    let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+    command.args(["bottlenecks", "run:v42", "--cycle", "stpe", "--url", stack.api().url()]);
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let words = "cycle: no samples of stpe; there are those of step, step.input, step.other";
+    assert!(error.contains(words), "{error}");
     let unknown = stack.api().get("/api/v1/bottlenecks?run=v43").await.unwrap_err();
     assert!(format!("{unknown:#}").contains("run \"v43\" is unknown"), "{unknown:#}");
 }
@@ -163,6 +196,9 @@ async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
         let expected = format!("run={run},rank=1,role=train 1 {socket}\n");
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
         send(&stack, run, 1..201);
+        let rows = UnixDatagram::unbound().unwrap();
+        let line = format!("fetch.rows:500|c|#run:{run}");
+        rows.send_to(line.as_bytes(), &stack.stations()[0].socket).unwrap();
     }
 
     let events = async || {
@@ -194,6 +230,28 @@ async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
     let by_http = stack.api().get("/api/v1/runs/compare?a=train-v1&b=train-v2").await.unwrap();
     assert_eq!(from_str::<Value>(&by_http).unwrap(), by_command);
     assert_eq!(by_command["operations"]["fetch"]["a"]["samples"], 200, "{by_command}");
+    // A counter that is named alone, and all runs of a pattern.
+    for parameters in ["a=train-v1&b=train-v2&operation=fetch.rows", "a=train-v1&b=train-*"] {
+        let page = format!("/api/v1/runs/compare?{parameters}");
+        let by_http: Value = from_str(&stack.api().get(&page).await.unwrap()).unwrap();
+        let (b, more) = match parameters.contains("operation") {
+            true => ("run:train-v2", &["--operation", "fetch.rows"][..]),
+            false => ("run:train-*", &[][..]),
+        };
+        let mut command = plimsoll();
+        command.args(["compare", "run:train-v1", b, "--json", "--url", stack.api().url()]);
+        let output = command.args(more).output().unwrap();
+        let by_command: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(by_http, by_command, "{parameters}");
+        let operations = by_http["operations"].as_object().unwrap().len();
+        let expected = if more.is_empty() { (1, 2) } else { (0, 1) };
+        assert_eq!((operations, by_http["b_runs"].as_array().unwrap().len()), expected);
+        let rate = &by_http["rates"]["fetch.rows"];
+        assert_eq!(
+            (&rate["operation"], &rate["verdict"]),
+            (&"fetch".into(), &"not_enough_data".into())
+        );
+    }
     let wrong =
         api(&stack).request("GET", "/api/v1/runs/compare?a=train-v1&b=train-v3", None).await;
     let wrong = format!("{:#}", wrong.unwrap_err());

@@ -19,6 +19,7 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{MeshName, Operation};
 use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::unit::Unit;
 use serde_json::{Value, json};
 
 use crate::samples::Shapes;
@@ -234,7 +235,11 @@ fn ask(store: &HistoryStore, query: &HistoryQuery, end: u64) -> Result<u64> {
     ensure!(known.contains(&true), "neither operation nor counter is in the file");
     Ok(match query.metrics.first() {
         None => answer.points(query).iter().map(|point| point.count).sum(),
-        Some(of) => answer.metric_points(of, &[], Wall(0)).iter().map(|point| point.count).sum(),
+        Some(of) => answer
+            .metric_points(of, &[], Wall(0), Unit::Nanoseconds)
+            .iter()
+            .map(|point| point.count)
+            .sum(),
     })
 }
 

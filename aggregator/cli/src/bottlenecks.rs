@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::{count, counted, percent, span};
 use plimsoll_schemas::ids::NodeName;
@@ -11,6 +12,7 @@ use plimsoll_schemas::summary::{
     BottleneckRow, BottleneckState, BottlenecksPage, CycleShares, OperationShare,
 };
 
+use crate::query::missing;
 use crate::runs::run_of;
 use crate::targets::{Targets, with_parameters};
 use crate::time_range::{TimeRange, shown};
@@ -25,6 +27,7 @@ const OPERATIONS_SHOWN: usize = 15;
   plimsoll bottlenecks run:v42
   plimsoll bottlenecks --last 2h
   plimsoll bottlenecks --from 10:05 --to 10:30 --rollup rank --value 3
+  plimsoll bottlenecks --node gpu7 --last 30m         one node, by its own history
   plimsoll bottlenecks run:v42 --cycle agent_turn     operations with a class as shares of it
   plimsoll bottlenecks run:v42 --json | jq '.bottlenecks[] | select(.state == \"found\")'
 
@@ -47,6 +50,9 @@ pub struct BottlenecksArgs {
     /// Value of a label of the roll-up; repeat it for each label, in their order
     #[arg(long, value_name = "VALUE", requires = "rollup")]
     value: Vec<String>,
+    /// A node, by its own history
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["subject", "rollup"])]
+    node: Option<String>,
     #[command(flatten)]
     at: Targets,
 }
@@ -69,6 +75,7 @@ pub async fn bottlenecks(args: &BottlenecksArgs) -> Result<Exit> {
         ("to", range.map(|range| range.to.to_string())),
         ("cycle", args.cycle.clone()),
         ("rollup", args.rollup.clone()),
+        ("node", args.node.clone()),
     ];
     parameters.extend(args.value.iter().map(|value| ("value", Some(value.clone()))));
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
@@ -106,6 +113,8 @@ fn head(page: &BottlenecksPage, zone: &TimeZone) -> String {
     if page.by_label == Some(false) {
         text += "no sample has the run's label: these are all samples of the fleet\n";
     }
+    let range = SecondsRange { from: page.from_seconds, to: page.to_seconds };
+    text.extend(page.node.iter().map(|node| missing(node, range, zone)));
     text
 }
 
@@ -113,7 +122,7 @@ fn subject(page: &BottlenecksPage) -> String {
     match (&page.run, &page.rollup, &page.values) {
         (Some(run), _, _) => format!("run {run}"),
         (None, Some(rollup), Some(values)) => format!("{rollup} {}", values.join(", ")),
-        _ => "fleet".to_owned(),
+        _ => page.node.as_ref().map_or("fleet".to_owned(), |of| format!("node {}", of.node)),
     }
 }
 
@@ -230,6 +239,18 @@ mod tests {
         let gpu = words(lines[found + 1]);
         assert_eq!(gpu[..5], ["-", "gpu_idle", "-", "not", "measured:"], "{text}");
         assert_eq!(lines[found + 2], "within limits: sync_wait");
+    }
+
+    #[test]
+    fn of_a_node_is_stated_what_its_history_lacks() {
+        let mut page: BottlenecksPage = serde_json::from_str(PAGE).unwrap();
+        let node = r#"{"node": "gpu7", "samples": 9, "answered_from_seconds": 0.0,
+            "kept_from_seconds": 30.0, "missing": 2}"#;
+        (page.run, page.node) = (None, serde_json::from_str(node).ok());
+        let text = text(&page, &TimeZone::UTC);
+        assert!(text.starts_with("node gpu7, 1970"), "{text}");
+        assert!(text.contains("gpu7: its history starts at 1970-01-01 00:00:30"), "{text}");
+        assert!(text.contains("gpu7: its history lacks 2 messages\n"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use plimsoll_schemas::summary::{
     MetricHistoryPage, MetricKind, MetricPoint, MetricRow, MetricsPage,
 };
 
+use crate::query::missing;
 use crate::runs;
 use crate::targets::{Targets, with_parameters};
 use crate::time_range::{TimeRange, shown};
@@ -27,10 +28,12 @@ const QUERY: &str = "/api/v1/query";
   plimsoll metrics train_step.tokens --run v42
   plimsoll metrics cache.hits --per cache.hits --per cache.misses
   plimsoll metrics memory.bytes --rollup rank --value 3 --last 1d --json | jq '.points[].max'
+  plimsoll metrics train_step.tokens --node gpu7 --label rank=3 --last 5m --step 1s
 
 A counter has its increase, and that by wall time; where its name starts with that of an operation,
 as train_step.tokens does with train_step, also the increase by the time of this operation. A gauge
-has mean, least and highest value over the intervals of nodes in which its job set it.
+has mean, least and highest value over the intervals of nodes in which its job set it. With --node,
+nodes are asked for their own histories (plimsoll-node --history), which have every second.
 Ranges are widened to whole slots, as for plimsoll query.")]
 pub struct MetricsArgs {
     /// The metric; without it, all that jobs send or the history has
@@ -52,6 +55,12 @@ pub struct MetricsArgs {
     /// Value of a label of the roll-up; repeat it for each label, in their order
     #[arg(long, value_name = "VALUE", requires = "rollup")]
     value: Vec<String>,
+    /// A node to ask for its own history, by the second; may be repeated, '*' asks all
+    #[arg(long, value_name = "NAME", requires = "metric", conflicts_with_all = ["rollup", "run"])]
+    node: Vec<String>,
+    /// Label that series or their nodes must have, with --node; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "node")]
+    label: Vec<String>,
     #[command(flatten)]
     at: Targets,
 }
@@ -81,7 +90,9 @@ pub async fn metrics(args: &MetricsArgs) -> Result<Exit> {
     ];
     let values = args.run.iter().chain(&args.value);
     parameters.extend(values.map(|value| ("value", Some(value.clone()))));
-    parameters.extend(args.per.iter().map(|of| ("per", Some(of.clone()))));
+    for (key, values) in [("per", &args.per), ("node", &args.node), ("label", &args.label)] {
+        parameters.extend(values.iter().map(|value| (key, Some(value.clone()))));
+    }
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
 
     args.at.show(&with_parameters(QUERY, &parameters), |page| table(page, now.time_zone())).await
@@ -129,8 +140,9 @@ struct Column {
 }
 
 fn table(page: &MetricHistoryPage, zone: &TimeZone) -> String {
-    let scope = match (&page.rollup, &page.values) {
-        (Some(rollup), Some(values)) => format!("{rollup} {}", values.join(", ")),
+    let scope = match (&page.rollup, &page.values, &page.nodes) {
+        (Some(rollup), Some(values), _) => format!("{rollup} {}", values.join(", ")),
+        (_, _, Some(nodes)) => counted(nodes.len() as u64, "node"),
         _ => "fleet".to_owned(),
     };
     let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
@@ -151,6 +163,8 @@ fn table(page: &MetricHistoryPage, zone: &TimeZone) -> String {
         }
         text.push('\n');
     }
+    let range = SecondsRange { from: page.from_seconds, to: page.to_seconds };
+    text.extend(page.nodes.iter().flatten().map(|node| missing(node, range, zone)));
     text
 }
 
@@ -161,7 +175,10 @@ fn columns(page: &MetricHistoryPage) -> Vec<Column> {
             column("MEAN", |point| point.mean.map(number)),
             column("MIN", |point| point.min.map(number)),
             column("MAX", |point| point.max.map(number)),
-        ];
+        ]
+        .into_iter()
+        .chain(page.nodes.iter().map(|_| column("LAST", |point| point.last.map(number))))
+        .collect();
     }
 
     let mut columns = vec![
@@ -186,6 +203,8 @@ fn columns(page: &MetricHistoryPage) -> Vec<Column> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn page(kind: MetricKind) -> MetricHistoryPage {
@@ -197,6 +216,7 @@ mod tests {
             mean: Some(500.0),
             min: Some(1.0),
             max: Some(900.0),
+            last: Some(7.0),
             per_second: Some(500.0),
             operation_seconds: Some(8.0),
             per_operation_second: Some(625.0),
@@ -217,6 +237,8 @@ mod tests {
             resolution: "10s".to_owned(),
             step_seconds: 10.0,
             kept_from_seconds: 0.0,
+            nodes: None,
+            labels: BTreeMap::new(),
             points: vec![point, empty],
         }
     }
@@ -239,6 +261,14 @@ mod tests {
         let text = table(&page(MetricKind::Gauge), &TimeZone::UTC);
         assert!(text.lines().nth(2).unwrap().ends_with("900"), "{text}");
         assert!(!text.contains("PER SECOND"), "{text}");
+
+        let node = r#"{"node": "n1", "samples": 0, "answered_from_seconds": 20.0,
+            "kept_from_seconds": null, "missing": 0, "error": "away"}"#;
+        let nodes = Some(vec![serde_json::from_str(node).unwrap()]);
+        let of_node = MetricHistoryPage { rollup: None, nodes, ..page(MetricKind::Gauge) };
+        let text = table(&of_node, &TimeZone::UTC);
+        assert!(text.contains(" of 1 node, ") && text.ends_with("n1: away\n"), "{text}");
+        assert!(text.lines().nth(2).unwrap().ends_with(" 7"), "{text}");
     }
 
     #[test]

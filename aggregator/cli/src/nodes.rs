@@ -18,7 +18,7 @@ const PATH: &str = "/api/v1/nodes";
   plimsoll nodes --presence silent
   plimsoll nodes --node n7 --json | jq '.nodes[] | {version, labels, incarnations}'
 
-SEEN is the time since the node's last message. CLOCK is how far its clock is ahead of the broker's.
+With --node also what machine it is. SEEN is the time since the node's last message. CLOCK is how far its clock is ahead of the broker's.
 SAMPLES are those of jobs, merged in total.")]
 pub struct NodesArgs {
     /// Show only this node
@@ -38,7 +38,8 @@ pub struct NodesArgs {
 pub async fn nodes(args: &NodesArgs) -> Result<Exit> {
     for api in args.at.apis()? {
         let page = all_pages(&api, &args.node, &args.presence).await?;
-        args.at.print(&serde_json::to_string(&page)?, || table(&page));
+        let is_one = args.node.is_some();
+        args.at.print(&serde_json::to_string(&page)?, || table(&page) + &machines(&page, is_one));
     }
     Ok(Exit::Success)
 }
@@ -76,6 +77,12 @@ fn table(page: &NodesPage) -> String {
         text.push_str("\nThe aggregator still reads the streams' backlog.\n");
     }
     text
+}
+
+/// What machine the node runs on that was asked for.
+fn machines(page: &NodesPage, is_one: bool) -> String {
+    let machines = page.nodes.iter().filter(|_| is_one).filter_map(|node| node.machine.as_ref());
+    machines.map(|machine| format!("\n{}\n", machine.words())).collect()
 }
 
 fn line(at_seconds: f64, node: &NodeStatus) -> String {
@@ -142,5 +149,13 @@ mod tests {
         assert_eq!(rows[1], up);
         assert_eq!(rows[2], ["b", "left", "1.5", "s", "-", "-", "3", "7", "2"]);
         assert!(text.ends_with("still reads the streams' backlog.\n"), "{text}");
+    }
+
+    #[test]
+    fn the_machine_of_one_node_is_shown_below_its_line() {
+        let mut page = page();
+        page.nodes[0].machine = serde_json::from_str(r#"{"cpu":"EPYC","cores":4}"#).unwrap();
+        assert_eq!(machines(&page, true), "\nEPYC, 4 cores\n");
+        assert_eq!(machines(&page, false), "");
     }
 }

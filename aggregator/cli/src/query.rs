@@ -4,9 +4,11 @@ use anyhow::Result;
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use plimsoll_compare::history::SecondsRange;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_schemas::figure::{bytes, counted, percent, quantile, span};
+use plimsoll_schemas::figure::{bytes, counted, percent, quantile};
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, NodeHistory, OperationsPage};
+use plimsoll_schemas::unit::Unit;
 
 use crate::targets::{Targets, with_parameters};
 use crate::time_range::{TimeRange, shown};
@@ -120,6 +122,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
 
     let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
     let (operation, resolution) = (&page.operation, &page.resolution);
+    let unit = Unit::of(operation);
     let mut text = format!("{operation} of {scope}, {from} to {to}, slots of {resolution}\n");
 
     // Points without samples have no quantiles, and the first may be one of them.
@@ -131,26 +134,27 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     }
     text += &format!(" {:>10}", "MAX");
     for over in page.points.first().iter().flat_map(|point| &point.over) {
-        text += &format!(" {:>12}", format!("> {}", span(over.limit)));
+        text += &format!(" {:>12}", format!("> {}", unit.text(over.limit)));
     }
     text.push('\n');
 
-    text.extend(page.points.iter().map(|point| row(point, zone, quantiles.len())));
-    text.extend(page.nodes.iter().flatten().map(|node| missing(node, page, zone)));
+    text.extend(page.points.iter().map(|point| row(point, zone, quantiles.len(), unit)));
+    let range = SecondsRange { from: page.from_seconds, to: page.to_seconds };
+    text.extend(page.nodes.iter().flatten().map(|node| missing(node, range, zone)));
     text
 }
 
 /// What a node's own history lacks of the range, if anything, a line for each reason.
-fn missing(node: &NodeHistory, page: &HistoryPage, zone: &TimeZone) -> String {
+pub(crate) fn missing(node: &NodeHistory, range: SecondsRange, zone: &TimeZone) -> String {
     let name = &node.node;
     let mut text = match (&node.error, node.kept_from_seconds) {
-        (Some(error), _) if node.answered_from_seconds < page.to_seconds => {
+        (Some(error), _) if node.answered_from_seconds < range.to => {
             let until = shown(node.answered_from_seconds, zone);
             format!("{name}: nothing before {until}: {error}\n")
         }
         (Some(error), _) => format!("{name}: {error}\n"),
         (None, None) => format!("{name}: its history is empty\n"),
-        (None, Some(kept)) if kept > page.from_seconds + 1.0 => {
+        (None, Some(kept)) if kept > range.from + 1.0 => {
             format!("{name}: its history starts at {}\n", shown(kept, zone))
         }
         (None, Some(_)) => String::new(),
@@ -162,17 +166,18 @@ fn missing(node: &NodeHistory, page: &HistoryPage, zone: &TimeZone) -> String {
     text
 }
 
-fn row(point: &HistoryPoint, zone: &TimeZone, quantiles: usize) -> String {
+fn row(point: &HistoryPoint, zone: &TimeZone, quantiles: usize, unit: Unit) -> String {
+    let value = |shown: Option<f64>| shown.map_or("-".to_owned(), |shown| unit.text(shown));
     let from = shown(point.from_seconds, zone);
     let complete = point.completeness.map_or("?".to_owned(), percent);
     let mut text = format!("{from:<25} {:>11} {complete:>8}", point.count);
 
     for place in 0..quantiles {
         let found = point.quantiles.get(place).map(|found| found.value);
-        text += &format!(" {:>10}", latency(found));
+        text += &format!(" {:>10}", value(found));
     }
 
-    text += &format!(" {:>10}", latency(point.max));
+    text += &format!(" {:>10}", value(point.max));
 
     for over in &point.over {
         let uncertain =
@@ -181,10 +186,6 @@ fn row(point: &HistoryPoint, zone: &TimeZone, quantiles: usize) -> String {
     }
 
     text + "\n"
-}
-
-fn latency(seconds: Option<f64>) -> String {
-    seconds.map_or("-".to_owned(), span)
 }
 
 fn list(page: &OperationsPage, zone: &TimeZone) -> String {

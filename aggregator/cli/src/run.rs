@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use signal_hook::low_level::siginfo::Cause;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+use crate::run_results::{Recording, VARIABLE};
+
 const LABELS: &str = "PLIMSOLL_LABELS";
 const SOCKET: &str = "PLIMSOLL_SOCKET";
 /// Switches of the clients that are set unless the environment has them.
@@ -37,12 +39,15 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 #[command(after_help = "Examples:
   plimsoll run --name v42 -- python train.py
   plimsoll run --name v42 --label rank=3 -- ./serve --port 8080
+  plimsoll run --name v42 --results v42.json -- python train.py
+  plimsoll report run:v42 --results v42.json --output report.html
   plimsoll query epoch_hook --rollup run --value v42 --last 1d
   plimsoll runs
 
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
 every series, PLIMSOLL_SOCKET if --socket is given, and PLIMSOLL_ENABLE=1 and
-PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an event at the start, with the name of
+PLIMSOLL_ENABLE_TIMERS=1 unless they are set. With --results also PLIMSOLL_EPOCHS_FILE, to which the
+Python package writes each epoch and cycle as recorded. The node gets an event at the start, with the name of
 the program but not its arguments, which may hold secrets, and at the end, with the exit code. The
 exit code is the command's own, or 128 plus the signal that killed it. Signals that would end this
 program are passed on (HUP, INT, QUIT, TERM, USR1, USR2, ALRM and others).")]
@@ -57,6 +62,9 @@ pub struct RunArgs {
     /// /run/plimsoll/node.sock, else udp://127.0.0.1:8125]
     #[arg(long)]
     socket: Option<String>,
+    /// Write the exit code, each epoch as recorded and the peak of memory to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -87,6 +95,11 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
         command.env(switch, "1");
     }
 
+    let recording = args.results.as_deref().map(Recording::start).transpose()?;
+    if let Some(recording) = &recording {
+        command.env(VARIABLE, recording.lines());
+    }
+
     let watch = Stopwatch::start();
     let mut child = command.spawn().with_context(|| format!("{program:?} cannot be started"))?;
     let what = Report { run: &args.name, what: "started", kind: "info" };
@@ -96,10 +109,16 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
 
     let status = wait(&mut child, &mut signals).await?;
     let (words, code) = ended(status);
-    let text = format!("{words} after {}", span(watch.elapsed().as_secs_f64()));
+    let seconds = watch.elapsed().as_secs_f64();
+    let text = format!("{words} after {}", span(seconds));
     let kind = if status.success() { "success" } else { "error" };
     let what = Report { run: &args.name, what: "ended", kind };
     report(&socket, &what, &text, &tags(&pairs, ENDED, Some(code)));
+    // The exit code stays the command's own.
+    let written = recording.map(|recording| recording.end(&args.name, code, seconds));
+    if let Some(Err(error)) = written {
+        eprintln!("plimsoll: {error:#}");
+    }
     Ok(ExitCode::from(code))
 }
 

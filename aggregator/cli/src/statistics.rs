@@ -5,6 +5,7 @@ use clap::Args;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::summary::StatisticsPage;
+use plimsoll_schemas::unit::Unit;
 
 use crate::targets::{Targets, with_parameters};
 
@@ -54,7 +55,8 @@ fn lines(page: &StatisticsPage) -> String {
     let samples = counted(stats.count, "sample");
     let mut text = format!("{operation} of {scope}, {window}: {samples}{about}{old}\n");
 
-    for (name, seconds) in [
+    let unit = Unit::of(operation);
+    for (name, value) in [
         ("mean", stats.mean),
         ("std", stats.std),
         ("min", stats.min),
@@ -65,7 +67,7 @@ fn lines(page: &StatisticsPage) -> String {
         ("p999", stats.p999),
         ("max", stats.max),
     ] {
-        let shown = seconds.map_or("-".to_owned(), span);
+        let shown = value.map_or("-".to_owned(), |value| unit.text(value));
         text += &format!("{name:<4} {shown:>12}\n");
     }
 
@@ -109,6 +111,9 @@ mod tests {
         let old = page.replace("\"ready\"", "\"as_of_seconds\":-28.0,\"stale\":true,\"ready\"");
         let old = lines(&serde_json::from_str(&old).unwrap());
         assert!(old.contains("4 samples (approximate), stale: no data for 29 s\n"), "{old}");
+        let sizes = page.replace("fetch", "fetch:bytes").replace("2.25", "3145728");
+        let sizes = lines(&serde_json::from_str(&sizes).unwrap());
+        assert!(sizes.ends_with("max         3 MiB\n"), "{sizes}");
         let (head, rows) = shown.split_once('\n').unwrap();
         assert_eq!(head, "fetch of node n7, 5m: 4 samples (approximate)");
         let rows: Vec<Vec<&str>> =

@@ -7,6 +7,7 @@ use plimsoll_schemas::summary::{
     BudgetRow, Ledger, OperationRow, Quantiles, SampleTotals, Summary, Verdict,
 };
 use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::Unit;
 
 /// The window of the table: long enough for a quantile, short enough to show change.
 const SHOWN: Window = Window::TenSeconds;
@@ -147,7 +148,9 @@ fn operation_line(
     let rate = rate.map_or_else(|| "-".to_owned(), number);
 
     // A stale figure is not the current latency.
-    let current = |ns: Option<u64>| approximately(shown, ns.filter(|_| !row.freshness.stale));
+    let unit = Unit::of(&row.operation);
+    let current =
+        |raw: Option<u64>| approximately(shown, raw.filter(|_| !row.freshness.stale), unit);
     let (p50, p99) = (current(shown.p50_ns), current(shown.p99_ns));
     let (name, scope) = (row.operation.as_str(), scope(&row.scope));
     Some(budget_line([name, scope, &p50, &p99, &limit, &headroom, &rate, &state]))
@@ -168,7 +171,8 @@ fn scope(scope: &Scope) -> &str {
 }
 
 fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, String) {
-    let limit = format!("{} <= {}", quantile(budget.quantile), latency(Some(budget.limit_ns)));
+    let unit = Unit::of(&budget.operation);
+    let limit = format!("{} <= {}", quantile(budget.quantile), unit.raw_text(budget.limit_ns));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
     let value_ns = budget.value_ns.filter(|_| !budget.freshness.stale);
 
@@ -202,14 +206,10 @@ fn ratio(value: u64, of: u64) -> f64 {
     value as f64 / of as f64
 }
 
-/// A latency, with a `~` if the value is known only within bounds.
-fn approximately(of: &Quantiles, ns: Option<u64>) -> String {
-    let sign = if of.approximate.is_some() && ns.is_some() { "~" } else { "" };
-    sign.to_owned() + &latency(ns)
-}
-
-fn latency(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| span(seconds(ns)))
+/// A value, with a `~` if the value is known only within bounds.
+fn approximately(of: &Quantiles, raw: Option<u64>, unit: Unit) -> String {
+    let sign = if of.approximate.is_some() && raw.is_some() { "~" } else { "" };
+    sign.to_owned() + &raw.map_or_else(|| "-".to_owned(), |raw| unit.raw_text(raw))
 }
 
 #[cfg(test)]
@@ -291,6 +291,7 @@ mod tests {
         let row = |operation: &str, own| OperationRow {
             scope: Scope::Fleet,
             operation: operation.into(),
+            unit: None,
             own,
             freshness: Freshness::default(),
             total: Quantiles::default(),
@@ -325,6 +326,7 @@ mod tests {
         let budget = BudgetRow {
             budget: "epoch_hook".into(),
             operation: "epoch_hook".into(),
+            unit: None,
             scope: Scope::Fleet,
             quantile: 0.99,
             limit_ns: 18_000_000,
@@ -352,6 +354,7 @@ mod tests {
         let row = OperationRow {
             scope: Scope::Fleet,
             operation: "epoch_hook".into(),
+            unit: None,
             own: false,
             freshness: Freshness::default(),
             total: Quantiles::default(),

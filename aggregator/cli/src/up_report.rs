@@ -166,6 +166,7 @@ mod tests {
             operations: vec![OperationRow {
                 scope: Scope::Node(NodeName::new("a").unwrap()),
                 operation: "op".into(),
+                unit: None,
                 own: false,
                 freshness: Freshness::default(),
                 total,

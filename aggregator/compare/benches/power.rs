@@ -7,7 +7,12 @@
 mod runs;
 
 use plimsoll_clock::Stopwatch;
-use plimsoll_compare::{Compared, Options, Verdict, compare};
+use plimsoll_compare::{
+    BucketLayout, Change, Compared, Comparison, Measured, Named, Options, Side, Slot, Verdict,
+    compare, compare_runs,
+};
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::random::SplitMix64;
 use runs::{Run, operation};
 
 /// Runs that do not change, by their names.
@@ -58,7 +63,78 @@ fn main() {
         let tail = all.iter().filter(|one| is_worse(one, 0.99)).count();
         println!("| sigma {sigma} | {worse} | {tail} | {} |", floor(&all, 0.99));
     }
+    between_runs(pairs);
     speed();
+}
+
+/// Runs of equal versions whose levels differ: judged by run, and in one pool as if each were a
+/// node.
+fn between_runs(pairs: u64) {
+    println!(
+        "\n| A against A, {pairs} pairs | runs a side | p50 holds | worse or better | floor of p50 | in one pool: p50 holds | worse or better |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for between in [0.0, 0.02, 0.05] {
+        for runs in [3, 5, 10] {
+            let sides = |seed| {
+                let mut rng = SplitMix64(seed);
+                let mut level = || {
+                    let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+                    Run { slots: 60, scale: (between * normal).exp(), ..Run::PLAIN }
+                };
+                (0..runs).map(|n| level().side(100 * seed + n)).collect::<Vec<Side>>()
+            };
+            let both: Vec<[Vec<Side>; 2]> =
+                (0..pairs).map(|seed| [2 * seed + 1, 2 * seed + 2].map(sides)).collect();
+            let judged = |[a, b]: &[Vec<Side>; 2]| {
+                let [a, b] = [a, b].map(|runs| named(runs));
+                only(compare_runs([&a, &b], &Options::default()))
+            };
+            let pooled = |sides: &[Vec<Side>; 2]| {
+                let [a, b] = sides.each_ref().map(|runs| pool(runs));
+                only(compare(&a, &b, &Options::default()))
+            };
+            let ours: Vec<Compared> = both.iter().map(judged).collect();
+            let plain: Vec<Compared> = both.iter().map(pooled).collect();
+            let [(held, differ), (of_pool, pool_differs)] =
+                [&ours, &plain].map(|all| (held(all), differs(all)));
+            println!(
+                "| runs differ by {} % | {runs} | {held} | {differ} | {} | {of_pool} | {pool_differs} |",
+                100.0 * between,
+                floor(&ours, 0.5),
+            );
+        }
+    }
+}
+
+const NAMES: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
+
+fn named(runs: &[Side]) -> Vec<Named<'_, Side>> {
+    NAMES.iter().zip(runs).map(|(name, of)| Named { name, of }).collect()
+}
+
+fn pool(runs: &[Side]) -> Side {
+    let mut all = Measured::new(BucketLayout::MESH);
+    for (name, run) in NAMES.iter().zip(runs) {
+        let node = NodeName::new(*name).ok();
+        let slots = run.operations[&operation()].slots.iter();
+        all.slots.extend(slots.map(|slot| Slot { node: node.clone(), ..slot.clone() }));
+    }
+    Side { operations: [(operation(), all)].into(), ..Side::default() }
+}
+
+fn only(mut comparison: Comparison) -> Compared {
+    comparison.operations.remove(&operation()).expect("both sides have it")
+}
+
+fn held(all: &[Compared]) -> usize {
+    let median = |one: &Compared| one.shifts.get(4).and_then(|shift| shift.change);
+    let holds = |change: &Change| (change.low..=change.high).contains(&0.0);
+    all.iter().filter_map(median).filter(holds).count()
+}
+
+fn differs(all: &[Compared]) -> usize {
+    all.iter().filter(|one| matches!(one.verdict, Verdict::Worse | Verdict::Better)).count()
 }
 
 fn pairs() -> u64 {

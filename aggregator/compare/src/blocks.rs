@@ -10,21 +10,22 @@ use plimsoll_schemas::histogram::{Packed, rank};
 use plimsoll_schemas::ids::NodeName;
 
 use crate::correlation::Correlation;
+use crate::limits::RUNS_MIN;
 use crate::side::Slot;
 
 /// With fewer blocks the spread of resamples is too uncertain: of 20 it is off by 16 %.
 pub(crate) const BLOCKS_MIN: usize = 20;
 /// More blocks add time and no accuracy that matters: of 200 the spread is off by 5 %.
-pub(crate) const BLOCKS_MAX: usize = 200;
+const BLOCKS_MAX: usize = 200;
 /// Blocks that contain less than half of the long-run variance are too short to correct for.
-pub(crate) const SEEN_MIN: f64 = 0.5;
+const SEEN_MIN: f64 = 0.5;
 /// Standard deviations by which the variance of nodes together exceeds that of independent ones.
 /// Those of a series that depends on itself are up to twice as large.
 const TOGETHER_MIN: f64 = 4.0;
 /// Quantiles whose dependence decides; those further out have too few samples in a slot.
 const WATCHED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
-/// One side's samples of an operation in blocks.
+/// One run's samples of an operation in blocks.
 pub(crate) struct Blocks {
     /// The samples of each.
     pub(crate) parts: Vec<Packed>,
@@ -32,6 +33,11 @@ pub(crate) struct Blocks {
     pub(crate) slots: usize,
     /// The share of the long-run variance that these blocks show.
     pub(crate) seen: f64,
+}
+
+/// The blocks of each of some runs: fewer the more runs there are.
+pub(crate) fn blocks_max(runs: usize) -> usize {
+    (BLOCKS_MAX / runs.max(1)).max(2 * BLOCKS_MIN)
 }
 
 /// Why slots make no blocks.
@@ -44,8 +50,8 @@ pub(crate) enum TooShort {
 }
 
 impl Blocks {
-    /// Groups slots, whatever their order. Slots of one node and start are one.
-    pub(crate) fn of(slots: &[Slot]) -> Result<Self, TooShort> {
+    /// Groups slots of one of some runs, whatever their order. Slots of one node and start are one.
+    pub(crate) fn of(slots: &[Slot], runs: usize) -> Result<Self, TooShort> {
         let series = series(slots);
         let len: usize = series.iter().map(Vec::len).sum();
         if len < BLOCKS_MIN {
@@ -57,7 +63,7 @@ impl Blocks {
         // blocks that are too short make intervals too narrow (A77).
         let correlations = correlations(&series);
         let wanted = correlations.iter().map(Correlation::block_slots).fold(1.0, f64::max);
-        let (slots, parts) = blocks_of(&series, wanted, len);
+        let (slots, parts) = blocks_of(&series, wanted, Bounds { len, most: blocks_max(runs) });
         if parts.len() < BLOCKS_MIN {
             return Err(TooShort::Slots(len));
         }
@@ -65,8 +71,15 @@ impl Blocks {
         // By the length that blocks got, which may be less than wanted. Deviations are enlarged by
         // what is not seen, and an estimate from less than half would be mostly correction.
         let seen = correlations.iter().map(|one| one.seen(slots)).fold(1.0, f64::min);
-        if seen < SEEN_MIN { Err(TooShort::Correlated) } else { Ok(Self { parts, slots, seen }) }
+        let seen = seen_enough(seen, runs).ok_or(TooShort::Correlated)?;
+        Ok(Self { parts, slots, seen })
     }
+}
+
+/// The share of the long-run variance that blocks are corrected by; `None` if it would be mostly
+/// correction. Where runs are drawn, what changes slowly is part of what they differ by.
+pub(crate) fn seen_enough(seen: f64, runs: usize) -> Option<f64> {
+    (seen >= SEEN_MIN || runs >= RUNS_MIN).then_some(seen.clamp(SEEN_MIN, 1.0))
 }
 
 /// Slots in the order of time that depend on no slot of another series: those of each node, or
@@ -161,7 +174,7 @@ impl Influence {
     }
 }
 
-fn bucket_of(samples: &Packed, quantile: f64) -> usize {
+pub(crate) fn bucket_of(samples: &Packed, quantile: f64) -> usize {
     let mut left = rank(quantile, samples.exact().count);
     let mut buckets = samples.buckets();
     let reached = buckets.find(|(_, n)| {
@@ -177,24 +190,37 @@ fn above(samples: &Packed, threshold: usize) -> f64 {
 }
 
 /// Blocks of about the wanted length, at least as many as are needed and at most as many as help.
-fn blocks_of(series: &[Vec<Packed>], wanted: f64, len: usize) -> (usize, Vec<Packed>) {
+fn blocks_of(series: &[Vec<Packed>], wanted: f64, of: Bounds) -> (usize, Vec<Packed>) {
+    let slots = block_slots(wanted, of);
+    let cut: Vec<&[Packed]> = series.iter().flat_map(|node| cut(node, slots)).collect();
+    // Of more nodes than blocks, neighbours share one: the same as a longer block.
+    let folded = cut.chunks(cut.len().div_ceil(of.most));
+    let parts =
+        folded.map(|group| Packed::united(&group.iter().copied().flatten().collect::<Vec<_>>()));
+    (slots, parts.collect())
+}
+
+/// The slots of a run, and the blocks that it may have.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) len: usize,
+    pub(crate) most: usize,
+}
+
+/// The length of a block that is wanted, within the bounds of their number.
+pub(crate) fn block_slots(wanted: f64, Bounds { len, most }: Bounds) -> usize {
     // Never so long that fewer blocks remain than the spread of resamples needs, even where
     // dependence asks for more: `seen` then decides whether such blocks will do.
     let longest = len / BLOCKS_MIN;
-    let least = len.div_ceil(BLOCKS_MAX);
+    let least = len.div_ceil(most);
 
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "at least 1 and, clamped, at most the number of slots"
     )]
-    let slots = (wanted.ceil() as usize).max(least).clamp(1, longest);
-    let cut: Vec<&[Packed]> = series.iter().flat_map(|node| cut(node, slots)).collect();
-    // Of more nodes than blocks, neighbours share one: the same as a longer block.
-    let folded = cut.chunks(cut.len().div_ceil(BLOCKS_MAX));
-    let parts =
-        folded.map(|group| Packed::united(&group.iter().copied().flatten().collect::<Vec<_>>()));
-    (slots, parts.collect())
+    let slots = wanted.ceil() as usize;
+    slots.max(least).clamp(1, longest)
 }
 
 /// Cuts one node's slots. A remainder of less than half a block joins the block before it.
@@ -240,9 +266,9 @@ mod tests {
         // Neither a slot twice nor one without samples is one more.
         slots.push(slot("a", 3, 5));
         slots.push(Slot { samples: Packed::default(), ..slot("b", 1, 1) });
-        assert_eq!(Blocks::of(&slots).err(), Some(TooShort::Slots(19)));
+        assert_eq!(Blocks::of(&slots, 1).err(), Some(TooShort::Slots(19)));
         slots.push(slot("b", 1, 1));
-        let blocks = Blocks::of(&slots).unwrap();
+        let blocks = Blocks::of(&slots, 1).unwrap();
         assert_eq!((blocks.parts.len(), count(&blocks)), (20, 21));
     }
 
@@ -254,7 +280,7 @@ mod tests {
             all.map(|(node, n)| slot(&format!("n{node}"), n, value(7 + node * each + n))).collect()
         };
         for (nodes, each) in [(1, 5_000), (1_000, 3), (30, 60)] {
-            let blocks = Blocks::of(&slots(nodes, each)).unwrap();
+            let blocks = Blocks::of(&slots(nodes, each), 1).unwrap();
             assert!((100..=BLOCKS_MAX).contains(&blocks.parts.len()), "{}", blocks.parts.len());
             assert_eq!(count(&blocks), nodes * each);
         }
@@ -275,7 +301,7 @@ mod tests {
         };
         let lengths = [true, false].map(|is_shared| series(&slots(is_shared)).len());
         assert_eq!(lengths, [1, 10]);
-        let blocks = Blocks::of(&slots(true)).unwrap();
+        let blocks = Blocks::of(&slots(true), 1).unwrap();
         assert!(blocks.parts.len() <= 60, "{}", blocks.parts.len());
         assert_eq!(count(&blocks), 600);
     }
@@ -283,6 +309,7 @@ mod tests {
     #[test]
     fn a_run_that_only_drifts_is_too_short() {
         let slots: Vec<Slot> = (0..100).map(|n| slot("a", n, 1_000_000 * (n + 1))).collect();
-        assert_eq!(Blocks::of(&slots).err(), Some(TooShort::Correlated));
+        assert_eq!(Blocks::of(&slots, 1).err(), Some(TooShort::Correlated));
+        assert_eq!(Blocks::of(&slots, 3).ok().map(|blocks| blocks.seen), Some(SEEN_MIN));
     }
 }

@@ -1,7 +1,7 @@
 //! The comparison of two sides: for each operation the shifts, the share over its limit and a
 //! verdict.
 //!
-//! DESIGN A77, A78.
+//! DESIGN A77, A78, A197.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,13 @@ use serde::Serialize;
 
 use crate::blocks::{BLOCKS_MIN, Blocks, TooShort};
 use crate::change::{Change, change_of, verdict};
+use crate::figures::{RunFigures, figures};
 use crate::grid::Range;
 use crate::interval::{self, Interval};
+use crate::limits::RUNS_MIN;
 use crate::rate::{self, ComparedRate};
-use crate::side::{Measured, Side};
+use crate::runs::{Named, missing};
+use crate::side::{Measured, MeasuredRate, Side};
 use crate::statistic::{Counted, Estimates, QUANTILES};
 use crate::verdict::Verdict;
 
@@ -29,6 +32,8 @@ pub struct Options {
     pub limits: BTreeMap<Operation, u64>,
     /// Shifts up to this share of the value are no change, whatever the noise: 0.01 for 1 %.
     pub tolerance: f64,
+    /// Further comparisons that are judged together with this one, as those of other arms.
+    pub others: usize,
 }
 
 /// Whether side B is worse than side A.
@@ -43,6 +48,13 @@ pub struct Comparison {
     pub floor_confidence: f64,
     /// Shifts up to this share are no change.
     pub tolerance: f64,
+    /// The runs of A.
+    pub a_runs: Vec<String>,
+    /// The runs of B.
+    pub b_runs: Vec<String>,
+    /// Why intervals hold within these runs only; absent if both sides show what runs differ by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_runs_only: Option<String>,
     /// Each operation that one of the sides has.
     pub operations: BTreeMap<Operation, Compared>,
     /// The rate of each counter that both sides have.
@@ -63,6 +75,12 @@ pub struct Compared {
     pub a: Option<Extent>,
     /// The same of B.
     pub b: Option<Extent>,
+    /// The figures of each run of A, if it has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub a_runs: Vec<RunFigures>,
+    /// The same of B.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub b_runs: Vec<RunFigures>,
     /// Its quantiles in ascending order; empty without a verdict.
     pub shifts: Vec<Shift>,
     /// Samples over the limit, if there is one.
@@ -80,7 +98,7 @@ pub struct Extent {
     pub slots: usize,
     /// Blocks that are resampled; 0 if there are none.
     pub blocks: usize,
-    /// Slots in a block.
+    /// Slots in a block, of several runs in the longest.
     pub block_slots: usize,
 }
 
@@ -112,41 +130,52 @@ pub struct ShareShift {
     pub change: Option<Change>,
 }
 
-/// Compares B with A.
+/// Compares B with A, one run each.
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
+    compare_runs([&[Named { name: "A", of: a }], &[Named { name: "B", of: b }]], options)
+}
+
+/// Compares all runs of B with all of A.
+pub fn compare_runs(sides: [&[Named<Side>]; 2], options: &Options) -> Comparison {
     let chosen = |name: &&Operation| {
         options.operations.is_empty() || options.operations.contains(name.as_str())
     };
+    let runs = || sides.into_iter().flatten();
     let names: BTreeSet<&Operation> =
-        a.operations.keys().chain(b.operations.keys()).filter(chosen).collect();
-    let pair = |name: &Operation| (a.operations.get(name), b.operations.get(name));
-    // Operations that only one side has are not judged, and take no share of the confidence.
-    let together = names.iter().filter(|name| matches!(pair(name), (Some(_), Some(_)))).count();
+        runs().flat_map(|run| run.of.operations.keys()).filter(chosen).collect();
+    let latencies: Vec<(&Operation, Parts<Measured>)> = names
+        .into_iter()
+        .map(|name| (name, parts(sides, |side| side.operations.get(name.as_str()))))
+        .collect();
     // A side from a log has none at all: then nothing is missing of the other one's.
-    let have_both = !a.rates.is_empty() && !b.rates.is_empty();
-    let rates: BTreeSet<&Operation> =
-        a.rates.keys().chain(b.rates.keys()).filter(|_| have_both).filter(chosen).collect();
-    let rate_pair = |name: &Operation| (a.rates.get(name), b.rates.get(name));
-    let of_both = rates.iter().filter(|name| matches!(rate_pair(name), (Some(_), Some(_))));
-    let together = together + of_both.count();
+    let have_both = sides.iter().all(|runs| runs.iter().any(|run| !run.of.rates.is_empty()));
+    let names: BTreeSet<&Operation> =
+        runs().flat_map(|run| run.of.rates.keys()).filter(|_| have_both).filter(chosen).collect();
+    let rates: Vec<(&Operation, Parts<MeasuredRate>)> = names
+        .into_iter()
+        .map(|name| (name, parts(sides, |side| side.rates.get(name.as_str()))))
+        .collect();
 
-    let compared = |name: &Operation| {
+    // What some run does not have is not judged, and takes no share of the confidence.
+    let together = latencies.iter().filter(|(_, of)| of.missing.is_none()).count()
+        + rates.iter().filter(|(_, of)| of.missing.is_none()).count();
+    let together = together * (1 + options.others);
+
+    let compared = |(name, of): (&Operation, Parts<Measured>)| {
         let limit_ns = options.limits.get(name).copied();
-        match pair(name) {
-            (Some(a), Some(b)) => both(a, b, limit_ns, options.tolerance, together),
-            (a, b) => one_sided(a, b),
-        }
+        (name.clone(), of.compared(limit_ns, options.tolerance, together))
     };
+    let operations: BTreeMap<_, _> = latencies.into_iter().map(compared).collect();
 
-    let operations: BTreeMap<_, _> =
-        names.into_iter().map(|name| (name.clone(), compared(name))).collect();
-
-    let compared = |name: &Operation| match rate_pair(name) {
-        (Some(a), Some(b)) => rate::compared(name.as_str(), a, b, options.tolerance, together),
-        (a, b) => rate::one_sided(name.as_str(), a, b),
+    let compared = |(name, of): (&Operation, Parts<MeasuredRate>)| {
+        let sides = of.sides.each_ref().map(Vec::as_slice);
+        let rate = match of.missing {
+            None => rate::compared(name.as_str(), sides, options.tolerance, together),
+            Some(reason) => rate::missing(name.as_str(), sides, reason),
+        };
+        (name.clone(), rate)
     };
-    let rates: BTreeMap<_, _> =
-        rates.into_iter().map(|name| (name.clone(), compared(name))).collect();
+    let rates: BTreeMap<_, _> = rates.into_iter().map(compared).collect();
     // A counter that hardly ever grows, or that one version alone has, must not take the verdict
     // from all others unless it was asked for.
     let counts = |name: &Operation, of: &ComparedRate| {
@@ -155,99 +184,143 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     };
     let of_rates = rates.iter().filter(|(name, of)| counts(name, of)).map(|(_, of)| of.verdict);
 
+    let [a_runs, b_runs] = sides.map(|runs| runs.iter().map(|run| run.name.to_owned()).collect());
     Comparison {
         verdict: Verdict::of_all(operations.values().map(|of| of.verdict).chain(of_rates)),
         confidence: interval::CONFIDENCE,
         floor_confidence: interval::FLOOR_CONFIDENCE,
         tolerance: options.tolerance,
+        within_runs_only: within_runs_only(sides.map(<[_]>::len)),
+        a_runs,
+        b_runs,
         operations,
         rates,
     }
 }
 
-fn one_sided(a: Option<&Measured>, b: Option<&Measured>) -> Compared {
-    let side = if a.is_some() { "A" } else { "B" };
-    let reason = format!("only {side} has it");
-    Compared { a: a.map(extent), b: b.map(extent), ..without(Verdict::NotComparable, reason) }
-}
-
-fn without(verdict: Verdict, reason: String) -> Compared {
-    let reason = Some(reason);
-    Compared { verdict, reason, a: None, b: None, shifts: Vec::new(), over_limit: None }
-}
-
-fn extent(measured: &Measured) -> Extent {
-    let slots = measured.slots.iter().filter(|slot| !slot.samples.is_empty()).count();
-    Extent { samples: measured.samples(), slots, blocks: 0, block_slots: 0 }
-}
-
-fn both(
-    a: &Measured,
-    b: &Measured,
-    limit_ns: Option<u64>,
-    tolerance: f64,
-    together: usize,
-) -> Compared {
-    let extents = |compared| Compared { a: Some(extent(a)), b: Some(extent(b)), ..compared };
-    // Buckets that differ move each quantile by up to a bucket
-    // without any change, which resamples cannot show (A79).
-    if a.layout != b.layout {
-        let reason = format!(
-            "buckets differ: A has {}, B has {}; record both with the same ones",
-            a.layout, b.layout
-        );
-        return extents(without(Verdict::NotComparable, reason));
-    }
-
-    let blocks = blocks("A", a).and_then(|one| Ok((one, blocks("B", b)?)));
-    match blocks {
-        Ok((one, other)) => {
-            extents(judged(&one, &other, limit_ns, tolerance, together)).with_blocks(&one, &other)
-        }
-        Err(reason) => extents(without(Verdict::NotEnoughData, reason)),
-    }
-}
-
-impl Compared {
-    fn with_blocks(mut self, one: &Blocks, other: &Blocks) -> Self {
-        for (extent, blocks) in [(&mut self.a, one), (&mut self.b, other)] {
-            if let Some(extent) = extent {
-                (extent.blocks, extent.block_slots) = (blocks.parts.len(), blocks.slots);
-            }
-        }
-        self
-    }
-}
-
-fn blocks(side: &str, measured: &Measured) -> Result<Blocks, String> {
-    let samples = measured.samples();
-    if samples < SAMPLES_MIN {
-        let samples = counted(samples, "sample");
-        return Err(format!("{side} has {samples}, fewer than {SAMPLES_MIN}"));
-    }
-
-    Blocks::of(&measured.slots).map_err(|error| match error {
-        TooShort::Slots(slots) => format!(
-            "{side} has {}, fewer than {BLOCKS_MIN}; record shorter intervals or for longer",
-            counted(slots as u64, "interval")
-        ),
-        TooShort::Correlated => format!(
-            "{side} changes too slowly for its length: its intervals depend on each other over \
-             most of it; record for longer"
-        ),
+/// Why intervals are silent about what runs differ by.
+fn within_runs_only([a, b]: [usize; 2]) -> Option<String> {
+    let [of_a, of_b] = [a, b].map(|runs| counted(runs as u64, "run"));
+    (a.min(b) < RUNS_MIN).then(|| {
+        format!("A has {of_a} and B {of_b}, and {RUNS_MIN} a side show what runs differ by")
     })
 }
 
+/// What the runs of both sides have of one name.
+struct Parts<'a, T> {
+    sides: [Vec<Named<'a, T>>; 2],
+    /// Why they cannot be compared, if a run does not have it.
+    missing: Option<String>,
+}
+
+fn parts<'a, T>(
+    sides: [&[Named<'a, Side>]; 2],
+    find: impl Fn(&'a Side) -> Option<&'a T>,
+) -> Parts<'a, T> {
+    let found = sides.map(|runs| runs.iter().filter_map(|run| run.part(&find)).collect());
+    let [a, b]: &[Vec<_>; 2] = &found;
+    Parts { missing: missing(sides, [a, b]), sides: found }
+}
+
+impl Parts<'_, Measured> {
+    fn compared(&self, limit_ns: Option<u64>, tolerance: f64, together: usize) -> Compared {
+        let [a, b] = &self.sides;
+        let found = match &self.missing {
+            Some(reason) => without(Verdict::NotComparable, reason.clone()),
+            None => self.judged(limit_ns, tolerance, together),
+        };
+        let with_blocks = |runs: &[Named<Measured>], of: Option<Extent>| {
+            extent(runs).map(|extent| match of {
+                Some(Extent { blocks, block_slots, .. }) => {
+                    Extent { blocks, block_slots, ..extent }
+                }
+                None => extent,
+            })
+        };
+        let [a_runs, b_runs] = [a, b].map(|runs| figures(runs, limit_ns));
+        let (a, b) = (with_blocks(a, found.a), with_blocks(b, found.b));
+        Compared { a, b, a_runs, b_runs, ..found }
+    }
+
+    fn judged(&self, limit_ns: Option<u64>, tolerance: f64, together: usize) -> Compared {
+        let [a, b] = &self.sides;
+        // Buckets that differ move each quantile by up to a bucket
+        // without any change, which resamples cannot show (A79).
+        let layouts = || a.iter().map(|run| ("A", run)).chain(b.iter().map(|run| ("B", run)));
+        let first = layouts().next();
+        let of_others = first.zip(
+            layouts()
+                .find(|(_, run)| first.is_some_and(|(_, first)| first.of.layout != run.of.layout)),
+        );
+        if let Some(((one, first), (other, run))) = of_others {
+            let [one, other] = [first.of_side(one, a), run.of_side(other, b)];
+            let reason = format!(
+                "buckets differ: {one} has {}, {other} has {}; record both with the same ones",
+                first.of.layout, run.of.layout
+            );
+            return without(Verdict::NotComparable, reason);
+        }
+
+        let blocks = blocks("A", a).and_then(|one| Ok((one, blocks("B", b)?)));
+        match blocks {
+            Ok((one, other)) => judged(&one, &other, limit_ns, tolerance, together),
+            Err(reason) => without(Verdict::NotEnoughData, reason),
+        }
+    }
+}
+
+fn without(verdict: Verdict, reason: String) -> Compared {
+    Compared {
+        verdict,
+        reason: Some(reason),
+        a: None,
+        b: None,
+        a_runs: Vec::new(),
+        b_runs: Vec::new(),
+        shifts: Vec::new(),
+        over_limit: None,
+    }
+}
+
+fn extent(runs: &[Named<Measured>]) -> Option<Extent> {
+    let slots = runs.iter().flat_map(|run| &run.of.slots);
+    let slots = slots.filter(|slot| !slot.samples.is_empty()).count();
+    let samples = runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.of.samples()));
+    (!runs.is_empty()).then_some(Extent { samples, slots, blocks: 0, block_slots: 0 })
+}
+
+fn blocks(side: &str, runs: &[Named<Measured>]) -> Result<Vec<Blocks>, String> {
+    let of_run = |run: &Named<Measured>| {
+        let (run_name, samples) = (run.of_side(side, runs), run.of.samples());
+        if samples < SAMPLES_MIN {
+            let samples = counted(samples, "sample");
+            return Err(format!("{run_name} has {samples}, fewer than {SAMPLES_MIN}"));
+        }
+
+        Blocks::of(&run.of.slots, runs.len()).map_err(|error| match error {
+            TooShort::Slots(slots) => format!(
+                "{run_name} has {}, fewer than {BLOCKS_MIN}; record shorter intervals or for longer",
+                counted(slots as u64, "interval")
+            ),
+            TooShort::Correlated => format!(
+                "{run_name} changes too slowly for its length: its intervals depend on each other \
+                 over most of it; record for longer"
+            ),
+        })
+    };
+    runs.iter().map(of_run).collect()
+}
+
 fn judged(
-    one: &Blocks,
-    other: &Blocks,
+    one: &[Blocks],
+    other: &[Blocks],
     limit_ns: Option<u64>,
     tolerance: f64,
     together: usize,
 ) -> Compared {
     // One range for both, so that a bucket of one side is that bucket of the other.
-    let range = Range::of(one.parts.iter().chain(&other.parts));
-    let counted = [one, other].map(|blocks| Counted::of(blocks, range, limit_ns));
+    let range = Range::of(one.iter().chain(other).flat_map(|run| &run.parts));
+    let counted = [one, other].map(|runs| Counted::of(runs, range, limit_ns));
     // From the samples: the same files give the same verdict on
     // every machine, and swapped sides give the opposite shifts.
     let seeds = counted.each_ref().map(Counted::fingerprint);
@@ -262,7 +335,14 @@ fn judged(
     let changes = shifts.iter().filter_map(|shift| shift.change);
     let changes = changes.chain(over_limit.and_then(|share| share.change));
     let verdict = Verdict::of_all(changes.map(|change| change.verdict));
-    Compared { verdict, reason: None, a: None, b: None, shifts, over_limit }
+    let blocks = |runs: &[Blocks]| {
+        let block_slots = runs.iter().map(|run| run.slots).max().unwrap_or_default();
+        let blocks = runs.iter().map(|run| run.parts.len()).sum();
+        Some(Extent { samples: 0, slots: 0, blocks, block_slots })
+    };
+    let (a, b) = (blocks(one), blocks(other));
+    let (a_runs, b_runs) = (Vec::new(), Vec::new());
+    Compared { verdict, reason: None, a, b, a_runs, b_runs, shifts, over_limit }
 }
 
 /// Intervals are symmetrical in logarithms; shown are shares of A.

@@ -1,6 +1,8 @@
 //! Blocks as rows of counts over the buckets that either side uses. A weighted sum of rows is a
 //! resample; its quantiles are found in two steps, so that a resample does not sum every bucket.
 
+use std::borrow::Borrow;
+
 use plimsoll_schemas::histogram::{Packed, layout, rank};
 use plimsoll_schemas::random::mixed;
 
@@ -40,10 +42,11 @@ pub(crate) struct Rows {
 pub(crate) type Bucket = usize;
 
 impl Rows {
-    pub(crate) fn of(parts: &[Packed], range: Range) -> Self {
+    pub(crate) fn of(parts: &[impl Borrow<Packed>], range: Range) -> Self {
         let width = range.cells * CELL;
         let mut fine = vec![0.0; parts.len() * width];
         for (row, part) in fine.chunks_exact_mut(width).zip(parts) {
+            let part = part.borrow();
             part.buckets().for_each(|(index, n)| row[index - range.first] = n as f64);
         }
         let coarse: Vec<f64> = fine.chunks_exact(CELL).map(|cell| cell.iter().sum()).collect();

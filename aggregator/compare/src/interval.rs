@@ -7,7 +7,8 @@
 //! DESIGN A77, A78.
 
 use crate::normal::{student, upper_quantile, upper_tail};
-use crate::statistic::{BEYOND_MIN, Estimate, Estimates, QUANTILES, RESAMPLES};
+use crate::resample::RESAMPLES;
+use crate::statistic::{BEYOND_MIN, Estimate, Estimates, QUANTILES};
 
 /// Of all intervals of a comparison together.
 pub(crate) const CONFIDENCE: f64 = 0.95;
@@ -31,20 +32,30 @@ pub(crate) fn intervals(a: &Estimates, b: &Estimates, operations: usize) -> Vec<
     let both = (0..).zip(a.values.iter().zip(&b.values));
     let pairs: Vec<Pair> = both.map(|(at, (one, other))| Pair { at, one, other }).collect();
     let critical = critical(&pairs, Draw::Between, CONFIDENCE, operations);
+    let (of_a, of_b) = (a.freedom, b.freedom);
     // The floor is about a side of A's size and one of B's, while both resamples are of one side:
-    // the deviations of one of them are scaled to the other's size (A78).
-    let ratio = a.samples as f64 / b.samples.max(1) as f64;
+    // the deviations of one of them are scaled to the other's size (A78). Where runs differ, their
+    // number is a side's size, not that of samples.
+    let ratio = match (of_a.runs, of_b.runs) {
+        (Some(a), Some(b)) => a as f64 / b as f64,
+        (None, None) => a.samples as f64 / b.samples.max(1) as f64,
+        (Some(_), None) | (None, Some(_)) => 1.0,
+    };
+    let degrees = [of_a.degrees, of_b.degrees];
+    // Runs of one side have as few degrees as two, and no shift would ever exceed their floor.
+    // Those of both sides together have the sum: equal versions have equal variances.
+    let are_runs = of_a.runs.is_some() && of_b.runs.is_some();
+    let of_floor = if are_runs { [degrees.iter().sum(); 2] } else { degrees };
     let within = [Draw::WithinOne(ratio), Draw::WithinOther(1.0 / ratio)];
     let floors =
         within.map(|draw| (draw, self::critical(&pairs, draw, FLOOR_CONFIDENCE, operations)));
 
     let interval = |pair: &Pair| {
         let shift = pair.other.value - pair.one.value;
-        let half = pair.bound(Draw::Between, critical, a.blocks, b.blocks);
-        let floor = floors
-            .iter()
-            .map(|(draw, critical)| pair.bound(*draw, *critical, a.blocks, b.blocks))
-            .fold(0.0, f64::max);
+        let half = pair.bound(Draw::Between, critical, degrees);
+        let floors = floors.map(|(draw, critical)| pair.bound(draw, critical, of_floor));
+        let [one, other] = floors;
+        let floor = if are_runs { one.hypot(other) / 2_f64.sqrt() } else { one.max(other) };
         Interval { shift, low: shift - half, high: shift + half, floor }
     };
 
@@ -110,11 +121,11 @@ impl Pair<'_> {
         }
     }
 
-    fn bound(&self, draw: Draw, critical: f64, one: usize, other: usize) -> f64 {
+    fn bound(&self, draw: Draw, critical: f64, [one, other]: [f64; 2]) -> f64 {
         let degrees = match draw {
-            Draw::Between => self.degrees(one as f64 - 1.0, other as f64 - 1.0),
-            Draw::WithinOne(_) => one as f64 - 1.0,
-            Draw::WithinOther(_) => other as f64 - 1.0,
+            Draw::Between => self.degrees(one, other),
+            Draw::WithinOne(_) => one,
+            Draw::WithinOther(_) => other,
         };
         // No spread at all, as of a share that is zero on
         // both sides: 0 standard errors, not 0 divided by 0.

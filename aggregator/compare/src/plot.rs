@@ -8,8 +8,10 @@ use maud::{Markup, PreEscaped, html};
 use plimsoll_schemas::figure::quantile;
 use plimsoll_schemas::histogram::{Packed, layout, rank};
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::unit::Unit;
 
 use crate::comparison::{Compared, Comparison, Shift};
+use crate::runs::Named;
 use crate::side::Side;
 use crate::svg::{LogAxis, label, line, polyline, px};
 use crate::table::percent;
@@ -32,7 +34,7 @@ const STYLE: &str = "text{font:12px sans-serif;fill:#333}.title{font-size:14px;f
 .b,.bar{stroke:#e69f00}.dot{fill:#e69f00}}";
 
 /// The picture of a comparison of two sides.
-pub fn svg(comparison: &Comparison, a: &Side, b: &Side) -> String {
+pub fn svg(comparison: &Comparison, sides: [&[Named<Side>]; 2]) -> String {
     let drawn = comparison.operations.iter().filter(|(_, compared)| !compared.shifts.is_empty());
     let drawn: Vec<_> = drawn.take(OPERATIONS_MAX).collect();
     let height = TOP + (drawn.len() * 2) as f64 * (PANEL + GAP);
@@ -46,7 +48,7 @@ pub fn svg(comparison: &Comparison, a: &Side, b: &Side) -> String {
             style { (PreEscaped(STYLE)) }
             @for (at, (name, compared)) in drawn.iter().enumerate() {
                 @let top = TOP + (at * 2) as f64 * (PANEL + GAP);
-                (distributions(name, compared, [a, b], top))
+                (distributions(name, compared, sides, top))
                 (shifts(compared, top + PANEL + GAP))
             }
         }
@@ -67,12 +69,17 @@ fn description(drawn: &[(&Operation, &Compared)]) -> String {
     drawn.iter().map(of).collect::<Vec<_>>().join(" ")
 }
 
-fn distributions(name: &Operation, compared: &Compared, sides: [&Side; 2], top: f64) -> Markup {
+fn distributions(
+    name: &Operation,
+    compared: &Compared,
+    sides: [&[Named<Side>]; 2],
+    top: f64,
+) -> Markup {
     let heading = format!("{name}: {}", compared.verdict.words());
 
-    let sides = sides.map(|side| {
-        let slots = side.operations.get(name.as_str()).map(|of| of.slots.as_slice());
-        let parts = slots.unwrap_or_default().iter().map(|slot| &slot.samples);
+    let sides = sides.map(|runs| {
+        let measured = runs.iter().filter_map(|run| run.of.operations.get(name.as_str()));
+        let parts = measured.flat_map(|of| &of.slots).map(|slot| &slot.samples);
         Packed::united(&parts.collect::<Vec<_>>())
     });
 
@@ -80,7 +87,8 @@ fn distributions(name: &Operation, compared: &Compared, sides: [&Side; 2], top: 
     // of an hour would squeeze all others into a corner.
     let ends = |quantile| sides.iter().filter_map(move |side| value_at(side, quantile));
     let low = ends(0.001).fold(f64::INFINITY, f64::min);
-    let axis = LogAxis::new(low, ends(0.9995).fold(0.0, f64::max), LEFT..WIDTH - RIGHT);
+    let (high, unit) = (ends(0.9995).fold(0.0, f64::max), Unit::of(name.as_str()));
+    let axis = LogAxis::new(low, high, LEFT..WIDTH - RIGHT, unit);
     let bottom = top + PANEL;
     let densities = sides.each_ref().map(|side| axis.density(side));
     let shares = densities.iter().flatten().map(|bar| bar.1);

@@ -7,12 +7,14 @@ use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::random::SplitMix64;
 use serde::Serialize;
 
-use crate::blocks::{BLOCKS_MAX, BLOCKS_MIN, SEEN_MIN};
+use crate::blocks::{BLOCKS_MIN, Bounds, block_slots, blocks_max, seen_enough};
 use crate::change::{Change, change_of};
 use crate::correlation::Correlation;
 use crate::interval;
+use crate::resample::{Levels, RunBlocks, spread};
+use crate::runs::Named;
 use crate::side::{MeasuredRate, RateSlot};
-use crate::statistic::{Estimate, Estimates, RESAMPLES, drawn, spread};
+use crate::statistic::{Estimate, Estimates};
 use crate::verdict::Verdict;
 
 /// Words of a name of which more is worse. More of anything else is better.
@@ -67,12 +69,28 @@ pub struct ComparedRate {
     pub b: f64,
     /// B over A, less 1; `None` without a verdict.
     pub change: Option<Change>,
+    /// The rate of each run of A, if it has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub a_runs: Vec<RunRate>,
+    /// The same of B.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub b_runs: Vec<RunRate>,
 }
 
-/// Slots in blocks, and how much of the long-run variance these show.
+/// The rate of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct RunRate {
+    /// The run.
+    pub run: String,
+    /// Its rate, a second.
+    pub rate: f64,
+}
+
+/// Slots of the runs of a side in blocks.
 struct RateBlocks {
     parts: Vec<RateSlot>,
-    seen: f64,
+    levels: Levels,
 }
 
 /// Why a rate has no blocks.
@@ -85,66 +103,94 @@ enum NoBlocks {
 impl MeasuredRate {
     /// All of the amount by all of the time.
     fn rate(&self) -> f64 {
-        let total = total(&self.slots);
-        if total.seconds > 0.0 { total.amount / total.seconds } else { 0.0 }
+        total(&self.slots).rate()
     }
 
-    fn blocks(&self, side: &str) -> Result<RateBlocks, NoBlocks> {
-        let few = |why: String| Err(NoBlocks::Few(format!("{side} {why}; record for longer")));
+    /// Its blocks, and how much of the long-run variance these show.
+    fn blocks(&self, runs: usize) -> Result<(Vec<RateSlot>, f64), &'static str> {
         let (slots, rate) = (&self.slots, self.rate());
-        if slots.len() < BLOCKS_MIN {
-            let slots = counted(slots.len() as u64, "interval");
-            return few(format!("has {slots}, fewer than {BLOCKS_MIN}"));
-        }
-        if slots.iter().all(|slot| slot.amount == 0.0) {
-            return Err(NoBlocks::None);
-        }
-        let with_amount = slots.iter().filter(|slot| slot.amount > 0.0).count();
-        if with_amount < AMOUNTS_MIN || rate <= 0.0 || !rate.is_finite() {
-            let slots = counted(with_amount as u64, "interval");
-            return few(format!("has it in {slots}, fewer than {AMOUNTS_MIN}"));
-        }
-
         // What moves a ratio: how much more of the amount a slot has than its time gives.
         let moved = slots.iter().map(|slot| slot.amount - rate * slot.seconds).collect();
         let correlation = Correlation::of(&[moved]);
-        let longest = slots.len() / BLOCKS_MIN;
-        let least = slots.len().div_ceil(BLOCKS_MAX);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "at least 1 and, clamped, at most the number of slots"
-        )]
-        let length = (correlation.block_slots().ceil() as usize).max(least).clamp(1, longest);
-        let seen = correlation.seen(length);
-        if seen < SEEN_MIN {
-            return few("changes too slowly for its length".to_owned());
-        }
-        Ok(RateBlocks { parts: slots.chunks(length).map(total).collect(), seen: seen.min(1.0) })
+        let bounds = Bounds { len: slots.len(), most: blocks_max(runs) };
+        let length = block_slots(correlation.block_slots(), bounds);
+        let seen = seen_enough(correlation.seen(length), runs)
+            .ok_or("changes too slowly for its length")?;
+        Ok((slots.chunks(length).map(total).collect(), seen))
     }
+}
+
+impl RateSlot {
+    fn rate(self) -> f64 {
+        if self.seconds > 0.0 { self.amount / self.seconds } else { 0.0 }
+    }
+}
+
+/// The rate of all runs of a side together.
+fn rate_of(runs: &[Named<MeasuredRate>]) -> f64 {
+    total(&runs.iter().map(|run| total(&run.of.slots)).collect::<Vec<_>>()).rate()
+}
+
+fn rates_of(runs: &[Named<MeasuredRate>]) -> Vec<RunRate> {
+    let rate =
+        |run: &Named<MeasuredRate>| RunRate { run: run.name.to_owned(), rate: run.of.rate() };
+    if runs.len() > 1 { runs.iter().map(rate).collect() } else { Vec::new() }
+}
+
+fn blocks(side: &str, runs: &[Named<MeasuredRate>]) -> Result<RateBlocks, NoBlocks> {
+    let (mut parts, mut levels) = (Vec::new(), Vec::new());
+    let slots = || runs.iter().flat_map(|run| &run.of.slots);
+    let with_amount = slots().filter(|slot| slot.amount > 0.0).count();
+    let few = |of: &str, why: String| Err(NoBlocks::Few(format!("{of} {why}; record for longer")));
+
+    for run in runs {
+        let slots = run.of.slots.len();
+        if slots < BLOCKS_MIN {
+            let slots = counted(slots as u64, "interval");
+            return few(&run.of_side(side, runs), format!("has {slots}, fewer than {BLOCKS_MIN}"));
+        }
+    }
+    if slots().all(|slot| slot.amount == 0.0) {
+        return Err(NoBlocks::None);
+    }
+    let rate = rate_of(runs);
+    if with_amount < AMOUNTS_MIN || rate <= 0.0 || !rate.is_finite() {
+        let slots = counted(with_amount as u64, "interval");
+        return few(side, format!("has it in {slots}, fewer than {AMOUNTS_MIN}"));
+    }
+
+    for run in runs {
+        let found = run.of.blocks(runs.len());
+        let (of_run, seen) = match found {
+            Ok(found) => found,
+            Err(why) => return few(&run.of_side(side, runs), why.to_owned()),
+        };
+        levels.push(RunBlocks { blocks: of_run.len(), seen });
+        parts.extend(of_run);
+    }
+    Ok(RateBlocks { parts, levels: Levels::of(levels.into_iter()) })
 }
 
 impl RateBlocks {
     fn estimates(&self, seed: u64) -> Option<Estimates> {
-        let blocks = self.parts.len();
-        let all = total(&self.parts);
-        let value = (all.amount / all.seconds).ln();
-        // As for quantiles: blocks that are few, and that end somewhere.
-        let scale = (blocks as f64 / (blocks as f64 - 1.0) / self.seen).sqrt();
-        let mut rng = SplitMix64(seed);
-
-        let mut deviation = || {
-            let drawn = (0..blocks).map(|_| self.parts[drawn(blocks, rng.bits())]);
-            let RateSlot { amount, seconds } = total(&drawn.collect::<Vec<_>>());
-            (amount > 0.0 && seconds > 0.0).then(|| ((amount / seconds).ln() - value) * scale)
+        let value = total(&self.parts).rate().ln();
+        let weighted = |weights: &[f64]| {
+            let parts = self.parts.iter().zip(weights).map(|(part, weight)| RateSlot {
+                amount: part.amount * weight,
+                seconds: part.seconds * weight,
+            });
+            let all = total(&parts.collect::<Vec<_>>());
+            // A resample without an amount has no logarithm,
+            // and without it the spread is not known.
+            (all.amount > 0.0 && all.seconds > 0.0).then(|| vec![all.rate().ln()])
         };
 
-        // A resample without an amount has no logarithm, and without it the spread is not known.
-        let deviations: Vec<f64> = (0..RESAMPLES).map(|_| deviation()).collect::<Option<_>>()?;
-        let spread = spread(&deviations);
+        let deviations = self.levels.deviations(seed, &[value], weighted)?.pop()?;
+        let (spread, blocks) = (spread(&deviations), self.parts.len());
         let beyond = blocks as f64;
         let value = Estimate { value, uncertainty: 0.0, deviations, spread, beyond, shown_ns: 0 };
-        Some(Estimates { values: vec![value], blocks, samples: blocks as u64 })
+        let freedom = self.levels.freedom();
+        Some(Estimates { values: vec![value], freedom, samples: blocks as u64 })
     }
 
     /// From the slots, so that the same sides always have the same verdict.
@@ -158,8 +204,7 @@ impl RateBlocks {
 /// Compares the rates of one counter; `together` are judged with one confidence.
 pub(crate) fn compared(
     name: &str,
-    a: &MeasuredRate,
-    b: &MeasuredRate,
+    [a, b]: [&[Named<MeasuredRate>]; 2],
     tolerance: f64,
     together: usize,
 ) -> ComparedRate {
@@ -167,18 +212,22 @@ pub(crate) fn compared(
     let of = |verdict, reason, change| ComparedRate {
         verdict,
         reason,
-        operation: a.operation.clone(),
+        operation: a.first().and_then(|run| run.of.operation.clone()),
         lower_is_better,
-        a: a.rate(),
-        b: b.rate(),
+        a: rate_of(a),
+        b: rate_of(b),
         change,
+        a_runs: rates_of(a),
+        b_runs: rates_of(b),
     };
-    if a.operation != b.operation {
+    let mut by = a.iter().chain(b).map(|run| &run.of.operation);
+    let first = by.next();
+    if by.any(|of| Some(of) != first) {
         let reason = "only one side has the operation by whose time it is divided".to_owned();
         return of(Verdict::NotComparable, Some(reason), None);
     }
 
-    let (one, other) = match (a.blocks("A"), b.blocks("B")) {
+    let (one, other) = match (blocks("A", a), blocks("B", b)) {
         (Ok(one), Ok(other)) => (one, other),
         (Err(NoBlocks::Few(reason)), _) | (_, Err(NoBlocks::Few(reason))) => {
             return of(Verdict::NotEnoughData, Some(reason), None);
@@ -210,22 +259,22 @@ pub(crate) fn compared(
     of(change.map_or(Verdict::NotEnoughData, |change| change.verdict), None, change)
 }
 
-/// One side alone has the counter.
-pub(crate) fn one_sided(
+/// One that some runs do not have.
+pub(crate) fn missing(
     name: &str,
-    a: Option<&MeasuredRate>,
-    b: Option<&MeasuredRate>,
+    [a, b]: [&[Named<MeasuredRate>]; 2],
+    reason: String,
 ) -> ComparedRate {
-    let side = if a.is_some() { "A" } else { "B" };
-    let rate = |of: Option<&MeasuredRate>| of.map_or(0.0, MeasuredRate::rate);
     ComparedRate {
         verdict: Verdict::NotComparable,
-        reason: Some(format!("only {side} has it")),
-        operation: a.or(b).and_then(|of| of.operation.clone()),
+        reason: Some(reason),
+        operation: a.iter().chain(b).find_map(|run| run.of.operation.clone()),
         lower_is_better: is_worse_with_more(name),
-        a: rate(a),
-        b: rate(b),
+        a: rate_of(a),
+        b: rate_of(b),
         change: None,
+        a_runs: rates_of(a),
+        b_runs: rates_of(b),
     }
 }
 
@@ -253,6 +302,18 @@ mod tests {
 
     use super::*;
     use crate::{Options, Side, compare};
+
+    /// One run a side.
+    fn compared(
+        name: &str,
+        a: &MeasuredRate,
+        b: &MeasuredRate,
+        tolerance: f64,
+        together: usize,
+    ) -> ComparedRate {
+        let [a, b] = [a, b].map(|of| [Named { name: "v1", of }]);
+        super::compared(name, [&a, &b], tolerance, together)
+    }
 
     /// Steps of about 60 ms in slots of 10 s, each of 512 tokens; `slower` takes so much longer.
     fn side(slots: u64, seed: u64, slower: f64) -> MeasuredRate {

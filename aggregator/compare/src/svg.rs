@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use maud::{Markup, html};
-use plimsoll_schemas::figure::span;
 use plimsoll_schemas::histogram::{Packed, layout};
+use plimsoll_schemas::unit::Unit;
 
 /// Bars of a distribution: narrower ones show the noise of few samples.
 const BARS: usize = 100;
@@ -24,14 +24,16 @@ pub struct LogAxis {
     /// Where both are. An axis that rises has the higher number first, since pictures count from
     /// their top.
     places: Range<f64>,
+    unit: Unit,
 }
 
 impl LogAxis {
-    /// An axis that begins a little before `low_ns` and ends a little after `high_ns`.
-    pub fn new(low_ns: f64, high_ns: f64, places: Range<f64>) -> Self {
+    /// An axis that begins a little before `low_ns` and ends a little after `high_ns`, or whole
+    /// numbers of another unit.
+    pub fn new(low_ns: f64, high_ns: f64, places: Range<f64>, unit: Unit) -> Self {
         let low = low_ns.max(1.0).log10();
         let high = high_ns.max(1.0).log10().max(low);
-        Self { decades: low - 0.5 * DECADES_MIN..high + 0.5 * DECADES_MIN, places }
+        Self { decades: low - 0.5 * DECADES_MIN..high + 0.5 * DECADES_MIN, places, unit }
     }
 
     /// Where a latency is; one outside the axis is at its nearer end.
@@ -69,7 +71,10 @@ impl LogAxis {
         // An axis within one step shows its ends.
         let ends = || vec![10_f64.powf(low), 10_f64.powf(high)];
         let shown = if found.len() < 2 { ends() } else { found };
-        shown.into_iter().map(|ns| (self.at(ns), span(ns / 1e9))).collect()
+        shown
+            .into_iter()
+            .map(|ns| (self.at(ns), self.unit.text(ns / self.unit.raw_per_shown())))
+            .collect()
     }
 
     /// The share of samples in each of equally wide bars along the axis, with the place of its
@@ -124,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_axis_has_round_ticks_however_long_it_is() {
-        let of = |low, high| words(&LogAxis::new(low, high, 0.0..100.0), 8);
+        let of = |low, high| words(&LogAxis::new(low, high, 0.0..100.0, Unit::Nanoseconds), 8);
         assert_eq!(of(1e6, 20e6), ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms"]);
         assert_eq!(of(1e4, 1e7), ["10 µs", "30 µs", "100 µs", "300 µs", "1 ms", "3 ms", "10 ms"]);
         assert_eq!(of(1e3, 1e12).len(), 5);
@@ -148,7 +153,7 @@ mod tests {
             values.iter().for_each(|value| samples.record(*value));
             let (low, high) = (samples.min_ns() as f64, samples.max_ns() as f64);
             // Buckets reach beyond the samples in them.
-            let axis = LogAxis::new(low * 0.4, high * 1.01, 0.0..1.0);
+            let axis = LogAxis::new(low * 0.4, high * 1.01, 0.0..1.0, Unit::Nanoseconds);
             let sum: f64 = axis.density(&Packed::from(&samples)).iter().map(|bar| bar.1).sum();
             prop_assert!((sum - 1.0).abs() < 1e-6, "{}", sum);
         }

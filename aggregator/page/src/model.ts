@@ -161,6 +161,17 @@ export interface Incarnation {
   left_in_order: boolean;
 }
 
+/** What is not known is null. */
+export interface Machine {
+  cpu: string | null;
+  cores: number | null;
+  memory_bytes: number | null;
+  gpus: Record<string, number>;
+  gpu_driver: string | null;
+  kernel: string | null;
+  os: string | null;
+}
+
 export interface NodePage {
   at_seconds: number;
   status: {
@@ -175,6 +186,7 @@ export interface NodePage {
     round_trip_seconds: number | null;
     delay_seconds: number | null;
     troubles: string[];
+    machine: Machine | null;
   };
   operations: OperationRow[];
   budgets: Budget[];
@@ -208,6 +220,7 @@ export interface HistoryPage {
 }
 
 export interface Heatmap {
+  operation: string;
   from_seconds: number;
   to_seconds: number;
   step_seconds: number;
@@ -275,6 +288,7 @@ export interface MetricPoint {
 
 export interface MetricHistory {
   metric: string;
+  nodes?: HistoryPage["nodes"];
   kind: "counter" | "gauge";
   operation?: string;
   from_seconds: number;
@@ -425,6 +439,10 @@ export interface Comparison {
   verdict: Compared;
   confidence: number;
   tolerance: number;
+  a_runs: string[];
+  b_runs: string[];
+  /** Why intervals hold within these runs only. */
+  within_runs_only?: string;
   operations: Record<
     string,
     {
@@ -432,11 +450,20 @@ export interface Comparison {
       reason?: string;
       a: { samples: number } | null;
       b: { samples: number } | null;
+      /** Of each run, where a side has several. */
+      a_runs?: RunFigures[];
+      b_runs?: RunFigures[];
       shifts: { quantile: number; a_ns: number; b_ns: number; change: Change | null }[];
       over_limit?: { limit_ns: number; a: number; b: number; change: Change | null };
     }
   >;
   rates?: Record<string, ComparedRate>;
+}
+
+export interface RunFigures {
+  run: string;
+  samples: number;
+  quantiles: { quantile: number; value_ns: number }[];
 }
 
 export interface ComparedRate {

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { type Failure, now } from "./api";
 import type { Alert, AlertState, Labels, Presence, Severity, Verdict } from "./model";
-import { count, counted, latency, nanos, span, when } from "./units";
+import { count, counted, format, latency, rawText, span, when } from "./units";
 import { href } from "./url";
 
 /** A link to another view. */
@@ -19,12 +19,23 @@ export function To({
   );
 }
 
-/** A latency with its exact value. */
-export const Nanos = ({ ns }: { ns: number | null }) =>
-  ns === null ? <span>–</span> : <data value={String(ns)}>{nanos(ns)}</data>;
+/** A whole number of an operation's unit, with its exact value. */
+export const Raw = ({ operation, of }: { operation: string; of: number | null }) =>
+  of === null ? <span>–</span> : <data value={String(of)}>{rawText(operation, of)}</data>;
 
-export const Seconds = ({ of }: { of: number | null | undefined }) =>
-  of === null || of === undefined ? <span>–</span> : <data value={String(of)}>{latency(of)}</data>;
+/** Seconds, or a value of an operation. */
+export const Value = ({
+  operation,
+  of,
+}: {
+  operation?: string;
+  of: number | null | undefined;
+}) =>
+  of === null || of === undefined ? (
+    <span>–</span>
+  ) : (
+    <data value={String(of)}>{operation ? format(operation)(of) : latency(of)}</data>
+  );
 
 export const Count = ({ of }: { of: number | string }) => (
   <data value={String(of)}>{count(of)}</data>

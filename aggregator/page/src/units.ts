@@ -35,8 +35,33 @@ export function latency(seconds: number | null | undefined): string {
   return withUnit(number(seconds / one), unit);
 }
 
-export const nanos = (ns: number | null | undefined): string =>
-  latency(ns === null || ns === undefined ? null : ns / 1e9);
+/** Whole numbers in one of what is shown, by what the operation's name ends with. */
+const RAW: Record<string, number> = { ps: 1e12, bytes: 1, count: 1e3 };
+
+const unitOf = (operation: string): string | undefined =>
+  /:(ps|bytes|count)$/.exec(operation)?.[1];
+
+/** A whole number of an operation as it is shown: seconds, bytes or a count. */
+export const shown = (operation: string, raw: number): number =>
+  raw / (RAW[unitOf(operation) ?? ""] ?? 1e9);
+
+/** How values of an operation are written. */
+export function format(operation: string): (value: number | null | undefined) => string {
+  const unit = unitOf(operation);
+  if (unit !== "bytes" && unit !== "count") return latency;
+  const text = unit === "bytes" ? bytes : number;
+  return (value) => (value === null || value === undefined ? "–" : text(value));
+}
+
+/** What an operation's values are, for headings. */
+export const noun = (operation: string): string => {
+  const unit = unitOf(operation);
+  return unit === undefined || unit === "ps" ? "latency" : unit;
+};
+
+/** A whole number of an operation, in words. */
+export const rawText = (operation: string, raw: number | null | undefined): string =>
+  format(operation)(raw === null || raw === undefined ? null : shown(operation, raw));
 
 /** A ratio of 1, such as `97.3 %`. What is not none or all is not shown as such. */
 export function percent(ratio: number | null | undefined): string {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Quantiles, RollupRow};
+use plimsoll_schemas::unit::Unit;
 
 use super::external_labels::valid_key;
 use super::writer::{LabelSet, Writer};
@@ -19,6 +20,13 @@ pub(super) struct LabelledView<'v> {
     windows: BTreeMap<Window, LabelSet>,
     /// In place of a window.
     total: LabelSet,
+}
+
+/// Quantiles under the label sets of their series.
+pub(super) struct LabelledQuantiles<'l, 'v> {
+    pub(super) labels: [&'l LabelSet; 2],
+    pub(super) unit: Unit,
+    pub(super) of: &'v Quantiles,
 }
 
 impl<'v> LabelledView<'v> {
@@ -67,21 +75,33 @@ impl<'v> LabelledView<'v> {
     }
 
     /// The quantiles of all time, of operations and then of groups, under their labels.
-    pub(super) fn total_quantiles(&self) -> impl Iterator<Item = ([&LabelSet; 2], &'v Quantiles)> {
-        let operations = self.current_operations().map(|(labels, row)| (labels, &row.total));
-        let rollups = self.current_rollups().map(|(labels, row)| (labels, &row.total));
-        operations.chain(rollups).map(|(labels, of)| ([labels, &self.total], of))
+    pub(super) fn total_quantiles(&self) -> impl Iterator<Item = LabelledQuantiles<'_, 'v>> {
+        let operations = self.current_operations();
+        let operations = operations.map(|(labels, row)| (labels, &row.operation, &row.total));
+        let rollups = self.current_rollups();
+        let rollups = rollups.map(|(labels, row)| (labels, &row.operation, &row.total));
+        operations.chain(rollups).map(|(labels, operation, of)| LabelledQuantiles {
+            labels: [labels, &self.total],
+            unit: Unit::of(operation),
+            of,
+        })
     }
 
     /// The same of each window.
-    pub(super) fn window_quantiles(&self) -> impl Iterator<Item = ([&LabelSet; 2], &'v Quantiles)> {
+    pub(super) fn window_quantiles(&self) -> impl Iterator<Item = LabelledQuantiles<'_, 'v>> {
         let operations = self.current_operations().flat_map(|(labels, row)| {
-            row.windows.iter().map(move |(window, of)| (labels, window, &of.quantiles))
+            let unit = Unit::of(&row.operation);
+            row.windows.iter().map(move |(window, of)| (labels, window, unit, &of.quantiles))
         });
         let rollups = self.current_rollups().flat_map(|(labels, row)| {
-            row.windows.iter().map(move |(window, of)| (labels, window, of))
+            let unit = Unit::of(&row.operation);
+            row.windows.iter().map(move |(window, of)| (labels, window, unit, of))
         });
-        operations.chain(rollups).map(|(labels, window, of)| ([labels, self.window(*window)], of))
+        operations.chain(rollups).map(|(labels, window, unit, of)| LabelledQuantiles {
+            labels: [labels, self.window(*window)],
+            unit,
+            of,
+        })
     }
 
     /// The totals of all operations, then of all groups of roll-ups.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use plimsoll_bus::{Messenger, ReceivedMessage, UnacknowledgedMessage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::limits::wire::HISTORY_OPERATIONS_MAX;
 use plimsoll_schemas::subject::{answer_filter, answering_node, ask_subject, capture_subject};
 use plimsoll_schemas::wire::WireError;
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureRequest, CaptureResponse, CaptureStep};
@@ -36,8 +37,8 @@ use crate::limits::{ASK_ALL_WAIT, ASK_ATTEMPTS, ASK_PENDING_MAX, ASK_WAIT};
 pub enum AskError {
     /// None came in time.
     #[error(
-        "no answer: the node is away, keeps no history (--history), or the broker denies \
-         plimsoll.v1.<mesh>.ask.<node> or plimsoll.v1.<mesh>.answer.<node>.*"
+        "no answer: the node is away, keeps no history (--history), is of a version before such \
+         requests, or the broker denies plimsoll.v1.<mesh>.ask.<node> or plimsoll.v1.<mesh>.answer.<node>.*"
     )]
     Silent,
     /// None came in time, but others did.
@@ -59,6 +60,10 @@ pub enum AskError {
         /// What one node may add.
         points: usize,
     },
+    #[error(
+        "more than {HISTORY_OPERATIONS_MAX} operations and classes in the range: name a shorter one"
+    )]
+    TooManyOperations,
     #[error("too many requests are in progress; retry")]
     Busy,
     #[error("the aggregator is shutting down")]

@@ -306,7 +306,8 @@ pub const HISTORY_QUANTILES_MAX: usize = 32;
 /// Limits in one query.
 pub const HISTORY_LIMITS_MAX: usize = 32;
 /// Counters by whose sum one query divides another one.
-pub const METRIC_DIVISORS_MAX: usize = 8;
+pub const METRIC_DIVISORS_MAX: usize =
+    plimsoll_schemas::limits::wire::HISTORY_METRICS_ASKED_MAX - 1;
 /// Readings for one query: one is made anew if a checkpoint was written meanwhile.
 pub const HISTORY_READINGS_MAX: usize = 8;
 /// Threads that read the slots of one query: on a disk that takes 0.15 ms for a read, four of them

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::unit::Unit;
 use serde::{Deserialize, Deserializer};
 
 /// A history, and what is to become of it.
@@ -124,11 +125,12 @@ impl Report {
         (step + self.late, 0)
     }
 
-    /// Each value in nanoseconds and how many there are of it.
+    /// Each value in whole numbers of the operation's unit and how many there are of it.
     pub(crate) fn values(&self) -> Vec<(u64, u64)> {
+        let per_ns = if Unit::of(&self.operation) == Unit::Picoseconds { 1_000 } else { 1 };
         let value = |text: &String| {
             let (n, value) = text.split_once(" of ").unwrap_or_else(|| panic!("{text:?}"));
-            (nanoseconds(value), n.parse().unwrap_or_else(|_| panic!("{text:?}")))
+            (per_ns * nanoseconds(value), n.parse().unwrap_or_else(|_| panic!("{text:?}")))
         };
         self.samples.iter().map(value).collect()
     }

@@ -126,6 +126,12 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_budget_value_low_seconds",
         "plimsoll_budget_window_over_limit_samples",
         "plimsoll_budget_window_uncertain_samples",
+        "plimsoll_distribution_bytes",
+        "plimsoll_distribution_count",
+        "plimsoll_distribution_p50_bytes",
+        "plimsoll_distribution_p50_count",
+        "plimsoll_distribution_sum_bytes_total",
+        "plimsoll_distribution_sum_count_total",
         "plimsoll_error_budget_objective_ratio",
         "plimsoll_latency_p50_high_seconds",
         "plimsoll_latency_p50_low_seconds",
@@ -142,6 +148,14 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
 
 # Queries with a family that has no series in the drill of the tests, with the reason.
 MAY_BE_EMPTY: dict[tuple[str, str], str] = {
+    (
+        "fleet: Sizes: A",
+        "plimsoll_distribution_p99_bytes",
+    ): "only jobs that record sizes have these",
+    (
+        "fleet: Counts: A",
+        "plimsoll_distribution_p99_count",
+    ): "only jobs that record counts have these",
     (
         "fleet: Distribution of $operation: A",
         "plimsoll_latency_seconds",

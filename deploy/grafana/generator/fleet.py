@@ -236,6 +236,10 @@ def _operations() -> Row:
         of = f'plimsoll_latency_p99_{name}_seconds{{{FLEET},{CHOSEN},window="1m"}}'
         return Query(f"max by (operation) ({of})", f"{name} {{{{operation}}}}")
 
+    def distribution(unit: str) -> Query:
+        of = f'plimsoll_distribution_p99_{unit}{{{FLEET},{CHOSEN},window="1m"}}'
+        return Query(f"max by (operation) ({of})", "p99 {{operation}}")
+
     buckets = f"plimsoll_latency_seconds_bucket{{{FLEET},{CHOSEN}}}"
     native = f"plimsoll_latency_seconds{{{FLEET},{CHOSEN}}}"
     samples = f"plimsoll_latency_samples_total{{{FLEET},{CHOSEN}}}"
@@ -291,6 +295,18 @@ def _operations() -> Row:
                 "s",
                 bound("low"),
                 bound("high"),
+            ),
+            lines(
+                "Sizes",
+                "The 99th percentile of operations that end with :bytes, over the last minute.",
+                "bytes",
+                distribution("bytes"),
+            ),
+            lines(
+                "Counts",
+                "The 99th percentile of operations that end with :count, over the last minute.",
+                "none",
+                distribution("count"),
             ),
             lines(
                 "99th percentile by group",

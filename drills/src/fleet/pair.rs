@@ -177,7 +177,7 @@ impl PairStats {
         for point in &first.points {
             self.samples += point.count;
             self.quantiles += point.quantiles.len() as u64;
-            let buckets = point.distribution.as_ref().map_or(0, |all| all.buckets().count());
+            let buckets = point.distribution.as_ref().map_or(0, |all| all.counts.buckets().count());
             self.buckets += buckets as u64;
         }
         let bare = |page: &HistoryPage| page.points.iter().map(samples_of).collect::<Vec<_>>();

@@ -85,6 +85,7 @@ mod tests {
             OperationRow {
                 scope,
                 operation: "op".into(),
+                unit: None,
                 own: false,
                 freshness: Freshness::default(),
                 total: Quantiles::default(),
@@ -94,6 +95,7 @@ mod tests {
         let budget = BudgetRow {
             budget: "op".into(),
             operation: "op".into(),
+            unit: None,
             scope: Scope::Fleet,
             quantile: 0.99,
             limit_ns: 1,

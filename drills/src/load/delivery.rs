@@ -97,6 +97,7 @@ mod tests {
         let row = |(node, operation, count): &(&str, u32, u64)| OperationRow {
             scope: Scope::Node(NodeName::new(node).unwrap()),
             operation: operation_name(*operation),
+            unit: None,
             own: false,
             freshness: Freshness::default(),
             total: Quantiles { count: *count, ..Quantiles::default() },

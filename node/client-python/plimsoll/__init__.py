@@ -22,6 +22,7 @@ from .client import CLIENT, Stats
 from .crossing import Crossing
 from .decorator import timed
 from .diagnostics import PlimsollWarning
+from .distributions import Distribution, distribution
 from .experiments import Experiment, experiment
 from .flush_result import FlushResult
 from .names import labels_text
@@ -39,6 +40,7 @@ __all__ = [
     "Alert",
     "AlertWatch",
     "Crossing",
+    "Distribution",
     "Experiment",
     "FlushResult",
     "MetricsSnapshot",
@@ -52,6 +54,7 @@ __all__ = [
     "Timer",
     "configure",
     "count",
+    "distribution",
     "end_read",
     "experiment",
     "flush",

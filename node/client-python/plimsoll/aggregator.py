@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Where the packages put the token of the aggregator on this machine.
 TOKEN_OF_THIS_MACHINE = "/etc/plimsoll/aggregator.token"
 _EXAMPLE = "such as http://127.0.0.1:9900"
+_NO_WORDS = f"an aggregator would give a reason: is url= the address of one, {_EXAMPLE}?"
 
 
 class AggregatorError(RuntimeError):
@@ -60,7 +61,8 @@ class Aggregator(NamedTuple):
                 response = made.getresponse()
                 if response.status != 200:
                     words = response.read(limits.REFUSAL_BYTES_MAX).decode("utf-8", "replace")
-                    raise AggregatorError(f"{self.url}{path}: {response.status}: {words.strip()}")
+                    words = words.strip() or f"{response.reason}; {_NO_WORDS}"
+                    raise AggregatorError(f"{self.url}{path}: {response.status}: {words}")
                 yield response
             except (OSError, http.client.HTTPException) as error:
                 raise AggregatorError(f"{self.url}: {error or type(error).__name__}") from error
@@ -104,6 +106,13 @@ def find(url: Optional[str], token_file: "str | os.PathLike[str] | None") -> Agg
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     tls = _tls() if parts.scheme == "https" else None
     return Aggregator(given.rstrip("/"), host, port, parts.path, headers, tls)
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Raises ValueError for what leaves no time for an answer."""
+    is_text = isinstance(timeout_s, (str, bytes))
+    if is_text or not 0 < timeout_s < float("inf"):
+        raise ValueError(f"timeout_s={timeout_s!r} leaves no time: give seconds above 0, such as 5")
 
 
 def _tls() -> "ssl.SSLContext":

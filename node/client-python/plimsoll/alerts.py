@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import limits
-from .aggregator import Aggregator, AggregatorError, find
+from .aggregator import Aggregator, AggregatorError, check_timeout, find
 from .callbacks import CALLBACKS
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
@@ -250,6 +250,7 @@ def get_alerts(
     when it refuses, or does not answer within `timeout_s`.
     """
     check_severity(severity)
+    check_timeout(timeout_s)
     return list(_page(find(url, token_file), severity, timeout_s).alerts)
 
 

@@ -22,6 +22,7 @@ from . import captures, limits
 from .callbacks import CALLBACKS
 from .diagnostics import DIAGNOSTICS, MASTER_FIX
 from .ending import Ending, ending, worker_frame
+from .epochs import EPOCHS
 from .flush_result import FlushResult
 from .link import DEFAULT_PATH, Link, Outcome
 from .registry import Registry
@@ -159,6 +160,8 @@ class Client:
         self._ending = ending(self._worker)
         if self.registry.is_awake or self._thread is not None:
             self._flush_at_exit()
+            if EPOCHS is not None:
+                EPOCHS.end()
         if self._ending is Ending.IN_ORDER:
             self._ending = Ending.OVER
 

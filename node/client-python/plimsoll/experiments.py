@@ -11,7 +11,6 @@ import json
 import math
 import numbers
 import os
-import sys
 import threading
 import time
 import weakref
@@ -22,11 +21,18 @@ from typing import Any, Deque, Dict, Iterator, Optional, cast
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
+from .memory import peak_resident_bytes, resident_bytes
 from .names import bare_key, part_name
 from .statistics import Cycle, OperationStats
 from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
 _LABEL_TYPES = frozenset((str, bool))
+# Counters of a timing, whose names no gauge can have, and what counts in each.
+_COUNTERS = {
+    "errors": "failed=True counts one failure",
+    "tokens": "record_timing(tokens=..) and t.tokens(n) count tokens",
+    "seconds": "the time is recorded by itself",
+}
 
 
 class Experiment:
@@ -104,6 +110,7 @@ class Experiment:
 
         Numbers are gauges, as of `record_timing`, those of `t.label` included.
         """
+        _check_gauges(labels)
         return ExperimentTimer(self, operation, labels)
 
     def record_timing(
@@ -119,8 +126,10 @@ class Experiment:
         """Records a latency that was measured elsewhere, in seconds.
 
         One that `failed` also counts in `<operation>.errors`. Of the keywords a number, `batch=32`,
-        is the gauge `<operation>.batch`; all others are labels, text and bool above all.
+        is the gauge `<operation>.batch`; all others are labels, text and bool above all. Raises
+        ValueError for a number by the name of a counter, such as `errors`.
         """
+        _check_gauges(labels)
         seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
             CLIENT.registry.drop("value")
@@ -255,6 +264,11 @@ class ExperimentTimer(Timer):
         super().__init__(operation, labels)
         self._experiment = experiment
 
+    def label(self, **labels: object) -> None:
+        """As of any timer; numbers are gauges. Raises ValueError as `record_timing` does."""
+        _check_gauges(labels)
+        super().label(**labels)
+
     def _over(self, tokens: int, failed: bool) -> None:
         self._experiment.add(self.operation, self.labels, self.elapsed_ns, tokens, failed)
 
@@ -304,35 +318,14 @@ def experiment(name: str, /, **labels: object) -> Experiment:
     return Experiment(name, labels)
 
 
-def resident_bytes() -> Optional[int]:
-    """Resident memory of this process; None if the system does not report it."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def peak_resident_bytes() -> Optional[int]:
-    """The most resident memory that this process had at any time; None if it is not reported."""
-    try:
-        # Not of getrusage where there is this: a program that a larger process started by fork and
-        # exec has that one's peak there.
-        with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
-            peak = next(line for line in status if line.startswith("VmHWM:"))
-        return int(peak.split()[1]) * 1_024
-    except (OSError, ValueError, LookupError, StopIteration):
-        return _peak_of_usage()
-
-
-def _peak_of_usage() -> Optional[int]:
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Bytes on macOS, KiB elsewhere.
-    return peak if sys.platform == "darwin" else peak * 1_024
+def _check_gauges(keywords: Dict[str, object]) -> None:
+    for key, value in keywords.items():
+        name = bare_key(key)
+        if name in _COUNTERS and _is_number(value):
+            raise ValueError(
+                f"{key}={value!r} would be a gauge by the name of the counter <operation>.{name}: "
+                f"{_COUNTERS[name]}; call it otherwise, such as {name}_seen="
+            )
 
 
 def _is_number(value: object) -> bool:

@@ -27,6 +27,8 @@ SEQUENCE_BYTES_MAX = 96
 # Bytes that a line gets at least: the longest name and labels with one value take 3 300.
 LINE_BYTES_MIN = 3_584
 
+# Characters of a unit behind the name of a distribution, such as `:count`.
+UNIT_CHARS_MAX = 6
 # Values of a process that wait as single numbers, shared out among its series; what is above
 # folds into cells. An integer in a list takes 40 bytes, so this is 2.6 MB.
 VALUES_MAX = 65_536
@@ -154,6 +156,10 @@ WATCHES_MAX = 8
 CALLS_MAX = 1_024
 # Thresholds of a process: they are for a few values of a program.
 THRESHOLDS_MAX = 256
+
+# Epochs and cycles of a process in the file of `plimsoll run`, at some 60 bytes: 600 KB. A report
+# lists as many.
+EPOCHS_MAX = 10_000
 
 # Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
 # of all cycles together, and snapshots of memory.

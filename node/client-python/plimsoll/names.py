@@ -12,6 +12,9 @@ from . import limits
 IDLE = ".idle"
 """Behind an operation: what of its time its thread did not work; in the Rust client too."""
 
+UNITS = ("ps", "bytes", "count")
+"""What an operation ends with, behind a colon, whose values are not nanoseconds."""
+
 Pair = Tuple[str, str]
 """A label and its value."""
 
@@ -24,6 +27,12 @@ _NOT_IN_VALUES = re.compile(r"[,|\x00-\x1f\x7f-\x9f]")
 def operation_name(name: str) -> str:
     """`name` as an operation: letters, digits and `_./-`, at most 128 bytes."""
     return _NOT_IN_NAMES.sub("_", name)[: limits.NAME_BYTES_MAX] or "_"
+
+
+def with_unit(name: str) -> str:
+    """`name` as an operation, which may end with a unit: `read:bytes`."""
+    bare, _, unit = name.rpartition(":")
+    return f"{operation_name(bare)}:{unit}" if unit in UNITS else operation_name(name)
 
 
 def idle_name(name: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, Type, Ty
 
 from . import limits
 from .crossing import Threshold
-from .names import Pair, as_text, label_pairs, operation_name, tag_text, with_defaults
-from .series import Counter, DropCounter, Gauge, Latency, NoGauge, Series
+from .names import UNITS, Pair, as_text, label_pairs, operation_name, tag_text, with_defaults
+from .series import Counter, DropCounter, Gauge, Latency, NoGauge, Series, SubMicrosecond
 
 DROPPED = "plimsoll_client_dropped"
 OVERFLOW = "other"
+_PS = ":ps"
 REASONS = ("value", "cells", "series", "corrected", "events", "size", "idle", "phases", "callbacks")
 
 # A kind, a name, and pairs of label and value.
@@ -62,8 +63,14 @@ class Registry:
     # Finding a series.
 
     def latency(self, name: str, labels: Mapping[str, object]) -> Latency:
-        """The latency series of that name with those labels."""
+        """The latency series of that name with those labels; in picoseconds if it ends with `:ps`."""
         return self._find(Latency, name, labels)
+
+    def distribution(
+        self, kind: Type[Latency], name: str, labels: Mapping[str, object]
+    ) -> Latency:
+        """The series of that name whose values have the unit of that kind."""
+        return self._find(kind, name, labels)
 
     def counter(self, name: str, labels: Mapping[str, object]) -> Counter:
         """The counter of that name with those labels."""
@@ -89,7 +96,11 @@ class Registry:
         spelling = (kind, name, *texts)
         found = self._by_spelling.get(spelling)
         if found is None:
-            found = self._admit(kind, (kind, operation_name(name), *label_pairs(labels)))
+            made: Type[Series] = kind
+            bare = name
+            if kind is Latency and name.endswith(_PS):
+                made, bare = SubMicrosecond, name[: -len(_PS)]
+            found = self._admit(made, (made, operation_name(bare), *label_pairs(labels)))
             has_place = found.name != OVERFLOW and not isinstance(found, NoGauge)
             chars = len(name) + sum(len(key) + len(text) for key, text in texts)
             is_short = chars <= limits.SPELLING_CHARS_MAX
@@ -103,8 +114,8 @@ class Registry:
             found = self._by_name.get(key)
             if found is not None:
                 return found
-            # The last places are for `other` of latencies and of counters.
-            if len(self._by_name) < limits.SERIES_MAX - 2:
+            # The last places are for `other` of latencies, of each unit, and of counters.
+            if len(self._by_name) < limits.SERIES_MAX - 2 - len(UNITS):
                 return self._make(kind, key)
             self.overflowed += 1
             # A gauge cannot be folded: the last value of many different gauges means nothing.
@@ -175,7 +186,7 @@ class Registry:
                 raise ValueError(f"more than {limits.THRESHOLDS_MAX} thresholds: use fewer")
             self.thresholds[made.name] = [*kept, made]
             for series in self.all():
-                if series.name == made.name:
+                if series.operation == made.name:
                     series.thresholds = self.thresholds[made.name]
                     series.over &= frozenset(kept)
 
@@ -254,10 +265,10 @@ class Registry:
     def fold_halves(self) -> None:
         """Folds series that are half full, so that callers rarely have to.
 
-        Those with thresholds whole, since values are judged when they are taken.
+        Those with thresholds or of epochs whole, since values are judged and written when taken.
         """
         for series in self.all():
-            kept = 0 if series.thresholds else series.pending_max // 2
+            kept = 0 if series.is_awaited() else series.pending_max // 2
             excess = len(series.pending) - kept
             for _ in range(0, excess, limits.FOLD_AT_ONCE):
                 with self.still():

@@ -27,6 +27,8 @@ from . import limits
 from .buckets import Cells, fold, fold_counts, mean_ns, merge
 from .callbacks import CALLBACKS
 from .crossing import Threshold
+from .epochs import epochs_of
+from .names import UNITS
 
 Number = Union[int, float]
 
@@ -66,6 +68,9 @@ class Series:
 
     __slots__ = ("registry", "name", "tags", "pending", "pending_max", "thresholds", "over")
 
+    TYPE = ""
+    """The type of its lines."""
+
     def __init__(self, registry: Owner, name: str, tags: str) -> None:
         self.registry = registry
         self.name = name
@@ -73,9 +78,18 @@ class Series:
         self.pending: List[Number] = []
         # Zero while it sleeps: its next value calls `relieve`.
         self.pending_max = 0
-        self.thresholds: Sequence[Threshold] = registry.thresholds.get(name, ())
+        self.thresholds: Sequence[Threshold] = registry.thresholds.get(self.operation, ())
         # Those that its values exceed.
         self.over: FrozenSet[Threshold] = frozenset()
+
+    @property
+    def operation(self) -> str:
+        """Its name with the unit of values that are not nanoseconds: `read:bytes`."""
+        return f"{self.name}:{self.TYPE}" if self.TYPE in UNITS else self.name
+
+    def is_awaited(self) -> bool:
+        """Whether its values are to be taken also while they cannot be sent."""
+        return bool(self.thresholds)
 
     def add(self, value: Number) -> None:
         """Appends a value: nanoseconds of a latency, an amount, or a gauge's value."""
@@ -147,7 +161,11 @@ class Series:
 class Latency(Series):
     """Samples on their way `pending` -> (`cells` ->) `ready` -> lines."""
 
-    __slots__ = ("cells", "ready", "recorded", "recorded_refused")
+    __slots__ = ("cells", "ready", "recorded", "recorded_refused", "epochs")
+
+    TYPE = "ms"
+    PER_SHOWN = 1e9
+    """What waits, in one of what people see: nanoseconds in a second."""
 
     def __init__(self, registry: Owner, name: str, tags: str) -> None:
         super().__init__(registry, name, tags)
@@ -157,6 +175,17 @@ class Latency(Series):
         # All samples that became ready so far: the statistics of this process.
         self.recorded: Cells = {}
         self.recorded_refused = 0
+        self.epochs = epochs_of(name)
+
+    def take(self, count: int) -> List[Number]:
+        """Takes values, and writes those of epochs as they are: each value is taken once."""
+        values = super().take(count)
+        if self.epochs is not None and values:
+            self.epochs.write(self.name, values)
+        return values
+
+    def is_awaited(self) -> bool:
+        return self.epochs is not None or super().is_awaited()
 
     def clear(self) -> None:
         super().clear()
@@ -166,7 +195,7 @@ class Latency(Series):
         self.recorded_refused = 0
 
     def settle(self, values: List[Number]) -> None:
-        self._judge_seconds(values)
+        self._judge_shown(values)
         before = len(self.cells)
         spare = limits.CELLS_MAX - self.registry.cells
         # Latencies are whole nanoseconds; the list is typed for all kinds.
@@ -226,20 +255,20 @@ class Latency(Series):
         Many short calls have few different durations: each of these becomes text once, with the
         number of its samples, which is as exact and costs a fraction.
         """
-        self._judge_seconds(values)
+        self._judge_shown(values)
         sample = values[: limits.REPEATS_SAMPLE]
         if 2 * len(set(sample)) > len(sample):
             if values:
-                self.ready.setdefault(0, []).extend(_texts(values))
+                self.ready.setdefault(0, []).extend(self._texts(values))
             return fold(values, self.recorded, cells_max)
         counts = collections.Counter(values)
         for value_ns, count in counts.items():
             self._spread(value_ns, count)
         return fold_counts(counts, self.recorded, cells_max)
 
-    def _judge_seconds(self, values_ns: Sequence[Number]) -> None:
+    def _judge_shown(self, values_ns: Sequence[Number]) -> None:
         if self.thresholds and values_ns:
-            self.judge([value / 1e9 for value in values_ns])
+            self.judge([value / self.PER_SHOWN for value in values_ns])
 
     def samples(self) -> Tuple[Cells, int]:
         """Buckets of all samples of this process, sent or not, and the samples that have none."""
@@ -251,7 +280,7 @@ class Latency(Series):
     def _spread(self, value_ns: int, count: int) -> None:
         """Samples as values of weights that are powers of two: the node divides by the sample
         rate, and 1 / (1 / n) is exactly n for these alone."""
-        text = _milliseconds(value_ns)
+        text = self._texts([value_ns])[0]
         top = limits.WEIGHT_BITS_MAX
         if count >> top:
             self.ready.setdefault(top, []).extend(repeat(text, count >> top))
@@ -261,10 +290,17 @@ class Latency(Series):
             self.ready.setdefault(bit, []).append(text)
             count -= 1 << bit
 
+    @staticmethod
+    def _texts(values_ns: List[int]) -> List[str]:
+        """`_milliseconds` of each value, in C where no value needs the longer way."""
+        if min(values_ns) < _EXPONENT_BELOW_NS:
+            return list(map(_milliseconds, values_ns))
+        return list(map(repr, map(truediv, values_ns, repeat(1e6))))
+
     def line(self, room: int) -> Optional[Line]:
         bit, texts = next(iter(self.ready.items()))
         rate = f"|@{2.0**-bit!r}" if bit else ""
-        tail = f"|ms{rate}{self.tags}"
+        tail = f"|{self.TYPE}{rate}{self.tags}"
         room -= len(self.name) + len(tail.encode())
         ends = list(accumulate(len(text) + 1 for text in texts))
         used = bisect_right(ends, room)
@@ -275,6 +311,41 @@ class Latency(Series):
         if not texts:
             del self.ready[bit]
         return Line(f"{self.name}:{values}{tail}", used << bit, used << bit)
+
+
+class SubMicrosecond(Latency):
+    """Latencies in nanoseconds that the node counts in picoseconds, where they have buckets."""
+
+    __slots__ = ()
+    TYPE = "ps"
+
+    @staticmethod
+    def _texts(values_ns: List[int]) -> List[str]:
+        return [f"{value_ns}000" for value_ns in values_ns]
+
+
+class Bytes(Latency):
+    """Sizes."""
+
+    __slots__ = ()
+    TYPE = "bytes"
+    PER_SHOWN = 1.0
+
+    @staticmethod
+    def _texts(sizes: List[int]) -> List[str]:
+        return list(map(str, sizes))
+
+
+class Count(Latency):
+    """Numbers of things, in thousandths."""
+
+    __slots__ = ()
+    TYPE = "count"
+    PER_SHOWN = 1e3
+
+    @staticmethod
+    def _texts(thousandths: List[int]) -> List[str]:
+        return [repr(value / 1e3) for value in thousandths]
 
 
 class Counter(Series):
@@ -410,13 +481,6 @@ class NoGauge(Gauge):
 def _finite(amount: Number) -> Number:
     """Two finite numbers may add up to infinity, which the node refuses."""
     return max(-sys.float_info.max, min(sys.float_info.max, amount))
-
-
-def _texts(values_ns: List[int]) -> List[str]:
-    """`_milliseconds` of each value, in C where no value needs the longer way."""
-    if min(values_ns) < _EXPONENT_BELOW_NS:
-        return list(map(_milliseconds, values_ns))
-    return list(map(repr, map(truediv, values_ns, repeat(1e6))))
 
 
 def _milliseconds(value_ns: Number) -> str:

@@ -1,7 +1,8 @@
 """The shard-read profiler: how long reads of shards take, how much they bring, which are slow.
 
 Each read is a sample of `shard_read`; its bytes and rows add to `shard_read.bytes` and
-`shard_read.rows`. A read is slow when it takes over twice the mean of those before it, of which
+`shard_read.rows`, and are samples of `profiler_shard_file_size:bytes` and
+`profiler_shard_rows_processed:count`. A read is slow when it takes over twice the mean of those before it, of which
 there must be ten: it counts in `shard_read.slow`. A shard's name is never a label (there are
 too many); it is reported in the list of the slowest ten and in an event, at most one in ten seconds.
 """
@@ -18,10 +19,13 @@ from typing import List, Optional, Tuple, Type
 from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
+from .distributions import Distribution
 from .events import send_event
 from .timing import count_error
 
 OPERATION = "shard_read"
+FILE_SIZE = Distribution("profiler_shard_file_size", "bytes")
+ROWS = Distribution("profiler_shard_rows_processed", "count")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +179,10 @@ def end_read(
     took_ns = clock() - read.begun_ns
     registry = CLIENT.registry
     registry.latency(OPERATION, {}).add(took_ns)
+    if size_bytes is not None:
+        FILE_SIZE.record(size_bytes)
+    if rows is not None:
+        ROWS.record(rows)
     if size_bytes:
         registry.counter(f"{OPERATION}.bytes", {}).add(int(size_bytes))
     if rows:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Generator, List, Tuple
 
 from .buckets import Cells, merge
 from .client import CLIENT
-from .names import label_pairs, operation_name, tag_pairs
+from .names import label_pairs, tag_pairs, with_unit
 from .series import Counter, Gauge, Latency, Series
 from .statistics import SummaryStats, summary_stats
 
@@ -27,7 +27,7 @@ def metrics_snapshot() -> MetricsSnapshot:
     """Statistics of all that this process recorded so far, queued values included, by name.
 
     A latency has `count`, `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99` and `p999`, in
-    seconds; a counter has `total`; a gauge has `value`, None if it has several series. `series` has
+    seconds, or in the unit of its name, such as `read:bytes`; a counter has `total`; a gauge has `value`, None if it has several series. `series` has
     the same for each set of `labels`. `count`, `mean` and `total` are exact, the others of a latency
     are within 0.1 %, the width of a bucket. All but `count` are None when the process would need
     more than 100 000 buckets. Serialisable as JSON. Use it as `metrics_snapshot()["epoch_hook"]`
@@ -35,7 +35,7 @@ def metrics_snapshot() -> MetricsSnapshot:
     """
     names: Dict[str, List[Series]] = {}
     for series in CLIENT.registry.all():
-        names.setdefault(series.name, []).append(series)
+        names.setdefault(series.operation, []).append(series)
     entries = {name: _entry(every) for name, every in sorted(names.items())}
     return MetricsSnapshot({name: entry for name, entry in entries.items() if entry["series"]})
 
@@ -46,13 +46,14 @@ def get_summary_stats(operation: str, /, **labels: object) -> SummaryStats:
     Of all its series in this process together, or of those that have these labels. Exact to 0.1 %,
     the width of a bucket, `count` and `mean` entirely. Without samples all but `count` are None.
     """
-    name, wanted = operation_name(operation), set(label_pairs(labels))
-    found = [
-        _samples(series)
+    name, wanted = with_unit(operation), set(label_pairs(labels))
+    every = [
+        series
         for series in CLIENT.registry.all()
-        if isinstance(series, Latency) and series.name == name and wanted <= set(_labels(series))
+        if isinstance(series, Latency) and series.operation == name
     ]
-    return summary_stats(*_merged(found))
+    found = [_samples(series) for series in every if wanted <= set(_labels(series))]
+    return summary_stats(*_merged(found), _per_shown(every))
 
 
 def _entry(every: List[Series]) -> Dict[str, Any]:
@@ -73,9 +74,12 @@ def _entry(every: List[Series]) -> Dict[str, Any]:
     entry: Dict[str, Any] = {}
     samples = {labels: _merged(found) for labels, found in latencies.items()}
     samples = {labels: found for labels, found in samples.items() if found != ({}, 0)}
-    rows = [{"labels": dict(labels), **summary_stats(*found)} for labels, found in samples.items()]
+    per = _per_shown(every)
+    rows = [
+        {"labels": dict(labels), **summary_stats(*found, per)} for labels, found in samples.items()
+    ]
     if rows:
-        entry.update(summary_stats(*_merged(list(samples.values()))))
+        entry.update(summary_stats(*_merged(list(samples.values())), per))
     if counters:
         entry["total"] = sum(counters.values())
         rows += [{"labels": dict(labels), "total": total} for labels, total in counters.items()]
@@ -83,6 +87,11 @@ def _entry(every: List[Series]) -> Dict[str, Any]:
         entry["value"] = next(iter(gauges.values())) if len(gauges) == 1 else None
         rows += [{"labels": dict(labels), "value": value} for labels, value in gauges.items()]
     return {**entry, "series": rows}
+
+
+def _per_shown(every: List[Any]) -> float:
+    """That of all series of one name, which have one unit."""
+    return next((of.PER_SHOWN for of in every if isinstance(of, Latency)), Latency.PER_SHOWN)
 
 
 def _samples(series: Latency) -> _Samples:

@@ -17,8 +17,8 @@ _PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99), ("p9
 _KEYS = ("mean", "std", "min", "max", *(name for name, _ in _PERCENTILES))
 
 
-def summary_stats(cells: Cells, refused: int) -> SummaryStats:
-    """`count`, and in seconds `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99`, `p999`.
+def summary_stats(cells: Cells, refused: int, per_shown: float = 1e9) -> SummaryStats:
+    """`count`, and in seconds, of which one is `per_shown` of what cells hold, `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99`, `p999`.
 
     An aggregator's `/api/v1/statistics` has the same keys.
 
@@ -34,7 +34,7 @@ def summary_stats(cells: Cells, refused: int) -> SummaryStats:
     quantiles = quantiles_ns(cells, [share for _, share in _PERCENTILES])
     ends = (mean_ns(cells[min(cells)]), mean_ns(cells[max(cells)]))
     values_ns = (mean, math.sqrt(squares / count), *ends, *quantiles)
-    return {"count": count, **{key: value / 1e9 for key, value in zip(_KEYS, values_ns)}}
+    return {"count": count, **{key: value / per_shown for key, value in zip(_KEYS, values_ns)}}
 
 
 class OperationStats:

@@ -11,7 +11,7 @@ from .alerts import check_severity
 from .client import CLIENT
 from .crossing import COMPARISONS, Crossing, Threshold
 from .diagnostics import DIAGNOSTICS
-from .names import operation_name
+from .names import with_unit
 
 # The usual limits of a machine, by severity, for values under these names.
 DEFAULTS = {
@@ -32,7 +32,7 @@ def set_threshold(
     """Has `callback(crossing)` called, in another thread, when what is recorded here crosses it.
 
     Of a gauge the last value is judged, of a counter its total in this process, of a latency, in
-    seconds, all samples since the last flush: one that is `greater` than `value`, `less` or `equal`
+    seconds, or another distribution, such as `read:bytes`, all samples since the last flush: one that is `greater` than `value`, `less` or `equal`
     makes it `firing`, and when there is none it is `resolved`. Each set of labels is judged by
     itself. Another one with the same name, comparison and severity, by default `warning`, replaces
     it. Without `value` it is that of DEFAULTS, for each severity or the one that is given.
@@ -44,6 +44,8 @@ def set_threshold(
     if comparison not in COMPARISONS:
         raise ValueError(f"comparison={comparison!r} is none of {', '.join(COMPARISONS)}")
     check_severity(severity)
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"value={value!r} of {name!r} is text: give a number, such as 5.0")
     if value is not None and not math.isfinite(value):
         raise ValueError(f"value={value!r} of {name!r} is no finite number")
     usual = DEFAULTS.get(name, {}) if value is None else {severity or "warning": float(value)}
@@ -55,5 +57,5 @@ def set_threshold(
     if not CLIENT.settings.enabled:
         DIAGNOSTICS.on_disabled_value(CLIENT.settings)
     for of, limit in wanted.items():
-        made = Threshold(operation_name(name), limit, comparison, of, callback)
+        made = Threshold(with_unit(name), limit, comparison, of, callback)
         CLIENT.registry.judge(made)

@@ -102,7 +102,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
         self.send_response(status)
         if status != 200:
-            self.answer(b"no: give the token\n")
+            words = aggregating.list_bytes
+            self.answer(b"no: give the token\n" if words is None else words)
         elif is_stream:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()

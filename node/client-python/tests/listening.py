@@ -21,7 +21,7 @@ from collections import defaultdict
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEADLINE_S = 20.0
 _SEQUENCE = re.compile(r"_seq\|([A-Za-z0-9_-]{1,64})\|(\d+)\|(\d+)\|(\d+)(\|last)?")
-_LINE = re.compile(r"([A-Za-z0-9_./-]+):([^|]+)\|(ms|c|g)(?:\|@([^|]+))?(?:\|#([^|]*))?")
+_LINE = re.compile(r"([A-Za-z0-9_./-]+):([^|]+)\|(ms|c|g|ps|bytes|count)(?:\|@([^|]+))?(?:\|#([^|]*))?")
 
 
 class Client:
@@ -160,7 +160,9 @@ class Listening:
             return 0
         weight = 1 / float(rate) if rate else 1
         assert weight.is_integer() if rate else True, f"{rate} is no exact share"
-        read = [(round(float(text) * 1e6), int(weight)) for text in values.split(":")]
+        series += "" if kind == "ms" else f":{kind}"
+        raw = 1e6 if kind == "ms" else 1
+        read = [(round(float(text) * raw), int(weight)) for text in values.split(":")]
         self.latencies[series] += read
         return len(read) * int(weight)
 

@@ -1,6 +1,7 @@
 """Alerts in the job: read once, and followed through whatever an aggregator does."""
 
 import contextlib
+import math
 import os
 import random
 import socket
@@ -353,7 +354,13 @@ class Reading(unittest.TestCase):
         self.aggregating.list_status = 403
         with self.assertRaisesRegex(plimsoll.AggregatorError, "alerts: 403: no: give the token"):
             plimsoll.get_alerts(url=self.aggregating.url)
-        self.aggregating.list_status = 200
+        self.aggregating.list_status, self.aggregating.list_bytes = 404, b""
+        with self.assertRaisesRegex(plimsoll.AggregatorError, "404: Not Found; .* is url= the"):
+            plimsoll.get_alerts(url=self.aggregating.url)
+        for timeout_s in (0, -1, math.nan, "5"):
+            with self.assertRaisesRegex(ValueError, f"timeout_s={timeout_s!r} leaves no time"):
+                plimsoll.get_alerts(url=self.aggregating.url, timeout_s=timeout_s)
+        self.aggregating.list_status, self.aggregating.list_bytes = 200, None
         enter(self, mock.patch.object(limits, "ALERTS_BYTES_MAX", 10))
         with self.assertRaisesRegex(plimsoll.AggregatorError, "more than 10 bytes"):
             plimsoll.get_alerts(url=self.aggregating.url)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from unittest import mock
 
 import plimsoll
-from plimsoll import experiments, limits
+from plimsoll import limits, memory
 from plimsoll.shards import _reads
 
 from .listening import run, unix_socket
@@ -111,6 +111,19 @@ class Experiments(Profilers):
         )
         self.assertEqual(plimsoll.stats().dropped["value"] - dropped, 3)
 
+    def test_a_number_by_the_name_of_a_counter_is_refused_with_the_fix(self):
+        run_7 = plimsoll.experiment("run")
+        words = "errors=3 would be a gauge by the name of the counter <operation>.errors: failed=T"
+        with self.assertRaisesRegex(ValueError, words):
+            run_7.record_timing("fetch", seconds=0.25, errors=3)
+        with self.assertRaisesRegex(ValueError, "tokens=5 would .* t.tokens\\(n\\) count tokens"):
+            run_7.time("step", tokens=5)
+        with run_7.time("step", errors="none") as step:
+            with self.assertRaisesRegex(ValueError, "errors_=1 would .* such as errors_seen="):
+                step.label(errors_=1)
+        received = self.received()
+        self.assertEqual((received.count("step{errors:none}"), received.gauges), (1, {}))
+
     def test_the_peak_of_memory_is_exported_and_never_below_what_was_in_use(self):
         run_7 = plimsoll.experiment("run")
         block = bytearray(64 << 20)
@@ -121,9 +134,9 @@ class Experiments(Profilers):
             exported["peak_resident_bytes"], exported["memory"][0]["resident_bytes"]
         )
         self.assertGreater(exported["peak_resident_bytes"], 64 << 20)
-        usage = experiments._peak_of_usage()
+        usage = memory._peak_of_usage()
         with mock.patch("builtins.open", side_effect=OSError):
-            self.assertEqual(experiments.peak_resident_bytes(), usage)
+            self.assertEqual(memory.peak_resident_bytes(), usage)
         self.assertGreater(usage, 64 << 20)
 
     def test_quantiles_agree_with_sorting_to_a_thousandth(self):
@@ -213,6 +226,8 @@ class Shards(Profilers):
             dict(received.counters),
             {"shard_read.bytes": 1_500, "shard_read.rows": 15, "shard_read.errors": 1},
         )
+        self.assertEqual(received.values_ns("profiler_shard_file_size:bytes"), [500, 1_000])
+        self.assertEqual(received.values_ns("profiler_shard_rows_processed:count"), [5, 10])
 
     def test_a_read_is_slow_above_twice_the_mean_of_at_least_ten_before_it(self):
         for _ in range(9):

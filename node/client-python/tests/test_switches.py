@@ -72,10 +72,12 @@ class Switches(unittest.TestCase):
         explicit = {"explicit", "counter", "gauge", "explicit.tokens", "explicit.seconds"}
         timers = {"timer{k:w}", "timer.tokens{k:w}", "timer.seconds{k:w}"}
         timers |= {"loop", "loop.input{class:input}", "loop.other{class:other}"}
+        shards = {"shard_read", "shard_read.bytes", "shard_read.rows"}
+        shards |= {"profiler_shard_file_size:bytes", "profiler_shard_rows_processed:count"}
         table = [
             ("NONE", explicit),
             ("TIMERS", explicit | timers),
-            ("SHARDS", explicit | {"shard_read", "shard_read.bytes", "shard_read.rows"}),
+            ("SHARDS", explicit | shards),
             ("EXPERIMENTS", explicit | {"cycle", "step", "other", "process.resident_bytes"}),
         ]
         for name, expected in table:

@@ -131,6 +131,8 @@ class Thresholds(Recording):
         ]:
             with self.subTest(words=words), self.assertRaisesRegex(ValueError, words):
                 plimsoll.set_threshold(*arguments, callback=print, **keywords)
+        with self.assertRaisesRegex(TypeError, "value='5' of 'x' is text: give a number"):
+            plimsoll.set_threshold("x", "5", callback=print)
         with self.assertRaisesRegex(TypeError, "wants a function"):
             plimsoll.set_threshold("x", 1, callback=None)
         for number in range(limits.THRESHOLDS_MAX):

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::limits::{NUMBERS_MAX, OPERATIONS_MAX};
 use plimsoll_schemas::ids::{IdError, Labels, Operation, Series};
+use plimsoll_schemas::unit::Unit;
 
 /// The operation of values that have no series of their own.
 pub(crate) const OTHER: &str = "other";
@@ -43,13 +44,15 @@ impl Directory {
         }
     }
 
-    /// The number of a series of latencies; always below `OPERATIONS_MAX`.
-    pub(crate) fn operation(&mut self, wanted: Option<Series>) -> u32 {
-        // The last place is for `other`, which must have a number whenever something folds into it.
-        let (known, room) = (&self.operations, self.series.len() + 1 < OPERATIONS_MAX);
+    /// The number of a series of samples in this unit; always below `OPERATIONS_MAX`.
+    pub(crate) fn operation(&mut self, wanted: Option<Series>, unit: Unit) -> u32 {
+        // The last places are for `other` of each unit, which must have a number whenever something
+        // folds into it.
+        let places = 1 + Unit::NAMED.len();
+        let (known, room) = (&self.operations, self.series.len() + places < OPERATIONS_MAX);
         let fits = wanted.filter(|series| room || known.contains_key(series));
         self.folded += u64::from(fits.is_none());
-        let series = fits.unwrap_or_else(other);
+        let series = fits.unwrap_or_else(|| Series::plain(unit.overflow()));
 
         if let Some(index) = self.operations.get(&series) {
             return *index;
@@ -112,6 +115,8 @@ fn other() -> Series {
 mod tests {
     use super::*;
 
+    const NS: Unit = Unit::Nanoseconds;
+
     fn plain(name: &str) -> Option<Series> {
         series::<&str, &str>(name, []).ok()
     }
@@ -120,9 +125,9 @@ mod tests {
     fn the_same_series_has_the_same_number() {
         let mut directory = Directory::new();
         let labelled = series("fetch", [("b", "2"), ("a", "1")]).ok();
-        let one = directory.operation(labelled);
-        let two = directory.operation(series("fetch", [("a", "1"), ("b", "2")]).ok());
-        let three = directory.operation(plain("fetch"));
+        let one = directory.operation(labelled, NS);
+        let two = directory.operation(series("fetch", [("a", "1"), ("b", "2")]).ok(), NS);
+        let three = directory.operation(plain("fetch"), NS);
         assert_eq!((one, two, three), (0, 0, 1));
         assert_eq!(directory.series(one).to_string(), "fetch{a=1,b=2}");
     }
@@ -130,15 +135,19 @@ mod tests {
     #[test]
     fn what_has_no_valid_name_or_no_room_folds_into_other() {
         let mut directory = Directory::new();
-        let wrong = directory.operation(plain("no spaces"));
+        let wrong = directory.operation(plain("no spaces"), NS);
         assert_eq!(directory.series(wrong).to_string(), OTHER);
         for n in 0..2 * OPERATIONS_MAX {
-            let index = directory.operation(plain(&format!("operation_{n}")));
+            let index = directory.operation(plain(&format!("operation_{n}")), NS);
             assert!(usize::try_from(index).unwrap() < OPERATIONS_MAX);
         }
-        let known = directory.operation(plain("operation_5"));
+        for unit in Unit::NAMED {
+            let index = directory.operation(plain(&unit.named("more")), unit);
+            assert_eq!(directory.series(index).to_string(), unit.named(OTHER));
+        }
+        let known = directory.operation(plain("operation_5"), NS);
         assert_eq!(directory.series(known).to_string(), "operation_5");
-        let beyond = OPERATIONS_MAX as u64 + 3;
+        let beyond = OPERATIONS_MAX as u64 + 3 + 2 * 3;
         assert_eq!(directory.folded, beyond);
         for n in 0..2 * NUMBERS_MAX {
             directory.counter(plain(&format!("counter_{n}")));

@@ -29,6 +29,13 @@
 //! operation `<operation>.idle`: `Operation::new("epoch_hook").with_idle()`; see
 //! [`Operation::with_idle`].
 //!
+//! The end of a name states what its values are. [`Distribution`] records sizes
+//! (`shard_size:bytes`) and numbers (`batch:count`). Quantiles of other operations are within 0.1
+//! %, and below 1 ms within 512 ns: of latencies below 512 ns all that a quantile shows is that
+//! they are. Name an operation that takes less than a microsecond `<name>:ps`; then quantiles are
+//! within half a nanosecond, and the highest latency is 3.6 s. Counts, means, minima and maxima are
+//! exact.
+//!
 //! [`Steps`] divide the turns of a loop into phases that add up to them.
 //!
 //! | variable | meaning | default |
@@ -54,6 +61,7 @@ mod connection;
 mod default_labels;
 mod delivery;
 mod directory;
+mod distribution;
 mod exclusive;
 mod flusher;
 mod half;
@@ -79,6 +87,7 @@ mod thread;
 mod unsent;
 
 pub use config::{Config, ConfigError};
+pub use distribution::Distribution;
 pub use idle::{IdleTimer, WithIdle};
 pub use number::{Counter, Gauge, HitCounter};
 pub use operation::{Operation, Timer};

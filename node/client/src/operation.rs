@@ -8,6 +8,7 @@ use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{IdError, Series};
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::unit::Unit;
 
 use crate::directory::{NO_LABELS, series};
 use crate::number::Counter;
@@ -21,14 +22,19 @@ pub struct Operation {
     index: u32,
     /// Zero for none.
     interval_ns: u64,
+    /// What is recorded for a nanosecond: 1, or 1 000 if the name ends with `:ps`.
+    raw_per_ns: u64,
 }
 
 impl Operation {
     /// The operation of this name: up to 128 letters, digits, and `_.:/-`.
     ///
-    /// A name that is not valid, or one beyond 1 024 series, folds into the operation `other`
-    /// and counts as [`Stats::folded`](crate::Stats::folded); use [`Operation::try_new`] to
-    /// get the error.
+    /// Of one that ends with `:ps`, for operations below a microsecond, picoseconds are counted, up
+    /// to 3.6 s; of any other nanoseconds.
+    ///
+    /// A name that is not valid or that of a [`Distribution`](crate::Distribution), or one beyond
+    /// 1 024 series, folds into the operation `other` and counts as
+    /// [`Stats::folded`](crate::Stats::folded); use [`Operation::try_new`] to get the error.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::of(series(name, NO_LABELS).ok())
@@ -62,13 +68,18 @@ impl Operation {
         self.index
     }
 
-    /// The operation of a known number.
+    /// The operation of a known number, in nanoseconds.
     pub(crate) const fn of_index(index: u32) -> Self {
-        Self { index, interval_ns: 0 }
+        Self { index, interval_ns: 0, raw_per_ns: 1 }
     }
 
     fn of(wanted: Option<Series>) -> Self {
-        Self::of_index(process::state().directory.operation(wanted))
+        let unit_of = |series: &Series| Unit::of(series.operation.as_str());
+        let wanted = wanted.filter(|series| unit_of(series).is_time());
+        let unit = wanted.as_ref().map(unit_of).unwrap_or_default();
+        let index = process::state().directory.operation(wanted, unit);
+        let raw_per_ns = if unit == Unit::Picoseconds { 1_000 } else { 1 };
+        Self { raw_per_ns, ..Self::of_index(index) }
     }
 
     /// The same operation, whose caller waits for one call before it begins the next, though
@@ -92,7 +103,7 @@ impl Operation {
     /// Records one latency in nanoseconds.
     #[inline]
     pub fn record_ns(&self, ns: u64) {
-        recording::record(self.index, ns);
+        recording::record(self.index, ns.saturating_mul(self.raw_per_ns));
         if self.interval_ns != 0 && ns > self.interval_ns {
             self.correct(ns.min(MAX_NS));
         }
@@ -106,7 +117,8 @@ impl Operation {
         let omitted = (ns / self.interval_ns).saturating_sub(1);
         let made = omitted.min(CORRECTIONS_MAX);
         for n in 1..=made {
-            recording::record(self.index, ns - n * self.interval_ns);
+            let waited_ns = ns - n * self.interval_ns;
+            recording::record(self.index, waited_ns.saturating_mul(self.raw_per_ns));
         }
         if made < omitted {
             incidents::CORRECTIONS_CUT.fetch_add(omitted - made, Relaxed);

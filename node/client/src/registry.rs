@@ -346,6 +346,7 @@ pub(crate) fn after_fork_in_child() {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::ids::{Operation, Series};
+    use plimsoll_schemas::unit::Unit;
 
     use super::*;
 
@@ -353,7 +354,7 @@ mod tests {
     fn a_flush_also_takes_what_came_late_to_the_side_of_the_flush_before() {
         let mut state = State::new();
         let series = Series::plain(Operation::new("epoch_hook").unwrap());
-        let index = state.directory.operation(Some(series));
+        let index = state.directory.operation(Some(series), Unit::Nanoseconds);
         let recorder = Arc::new([Half::new(), Half::new()]);
         state.threads.entry(1).or_default().insert(index, recorder.clone());
         SIDE.store(0, Relaxed);

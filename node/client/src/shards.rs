@@ -4,6 +4,7 @@
 
 use plimsoll_clock::Stopwatch;
 
+use crate::distribution::Distribution;
 use crate::number::Counter;
 use crate::operation::Operation;
 use crate::shard_log::{ReadOutcome, ShardSummary};
@@ -15,6 +16,8 @@ struct ShardSeries {
     read: Operation,
     bytes: Counter,
     rows: Counter,
+    file_size: Distribution,
+    rows_processed: Distribution,
     slow: Counter,
     errors: Counter,
 }
@@ -26,6 +29,8 @@ impl ShardSeries {
             read: Operation::new("shard_read"),
             bytes: Counter::new("shard_read.bytes"),
             rows: Counter::new("shard_read.rows"),
+            file_size: Distribution::new("profiler_shard_file_size:bytes"),
+            rows_processed: Distribution::new("profiler_shard_rows_processed:count"),
             slow: Counter::new("shard_read.slow"),
             errors: Counter::new("shard_read.errors"),
         }
@@ -49,7 +54,8 @@ pub fn start_read(shard: &str) -> ShardRead {
 
 impl ShardRead {
     /// Ends the read: a latency `shard_read`, and the counters `shard_read.bytes` and
-    /// `shard_read.rows`; a slow read also counts in `shard_read.slow`.
+    /// `shard_read.rows`, and samples of `profiler_shard_file_size:bytes` and
+    /// `profiler_shard_rows_processed:count`; a slow read also counts in `shard_read.slow`.
     pub fn end(mut self, bytes: u64, rows: u64) {
         self.record(ReadOutcome { bytes, rows, is_failed: false });
     }
@@ -62,6 +68,11 @@ impl ShardRead {
         series.bytes.add(outcome.bytes);
         series.rows.add(outcome.rows);
         series.errors.add(outcome.is_failed.into());
+        // Of a read that failed neither is known.
+        if !outcome.is_failed {
+            series.file_size.record(outcome.bytes);
+            series.rows_processed.record(outcome.rows);
+        }
         let is_slow = process::state().shards.add(&shard, took, outcome);
         series.slow.add(is_slow.into());
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::labelled;
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::unit::Unit;
 
 use crate::directory::NO_LABELS;
 use crate::exclusive::{ExclusiveTimes, PhaseNumber};
@@ -124,7 +125,13 @@ fn phase(step: Operation, name: &str, class: Class) -> Phase {
     let series = process::state().directory.series(step.index());
     let own = series.labels.iter().filter(|(key, _)| *key != CLASS);
     let labels = own.chain([(CLASS, class.as_str())]);
-    Phase(Operation::with_labels(&format!("{}.{name}", series.operation), labels))
+    // A step records its phases in nanoseconds, whatever their names end with.
+    let bare = match Unit::of(name) {
+        Unit::Nanoseconds => name.to_owned(),
+        _ => name.replace(':', "_"),
+    };
+    let name = format!("{}.{bare}", series.operation);
+    Phase(Operation::with_labels(&name, labels))
 }
 
 /// A step that goes on; see [`Steps::start`].

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::intake::glob::Glob;
-use plimsoll_node::core::intake::lines::{TimeUnit, Unit};
+use plimsoll_node::core::intake::lines::{TimeUnit, Unit, ValueUnit};
 use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
@@ -158,7 +158,7 @@ fn promtext(bytes: &[u8]) {
         bounds.rules.targets = vec![Target {
             name: "http://t/".to_owned(),
             labels: Labels::default(),
-            unit: Unit(Some(TimeUnit::Milliseconds)),
+            unit: Unit(Some(ValueUnit::Time(TimeUnit::Milliseconds))),
             allow: Vec::new(),
             series_max: 50,
         }];

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use super::section::{few, section};
 use crate::core::intake::Rules;
 use crate::core::intake::glob::Glob;
-use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, pattern, suffix};
+use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, name_pattern, pattern, suffix};
 use crate::core::intake::otlp::OtlpRules;
 use crate::core::intake::series::LabelRules;
 
@@ -31,6 +31,7 @@ section! {
         pub d: Unit = Units::default().d,
         pub suffixes: Vec<String> = DEFAULT_SUFFIXES.map(str::to_owned).into(),
         pub patterns: Vec<String> = Vec::new(),
+        pub sub_microsecond: Vec<String> = Vec::new(),
     }
 }
 
@@ -54,10 +55,11 @@ pub(super) fn rules(
     }
 
     let (suffixes, patterns) = (suffixes(&units.suffixes)?, patterns(&units.patterns)?);
+    let sub_microsecond = sub_microsecond(&units.sub_microsecond)?;
 
     Ok(Rules {
         labels: LabelRules { allow, drop, container: labels.container },
-        units: Units { ms: units.ms, h: units.h, d: units.d, suffixes, patterns },
+        units: Units { ms: units.ms, h: units.h, d: units.d, suffixes, patterns, sub_microsecond },
         otlp,
         targets: Vec::new(),
     })
@@ -97,4 +99,14 @@ fn patterns(texts: &[String]) -> Result<Vec<(Glob, Unit)>, String> {
         patterns.push((name, unit));
     }
     Ok(patterns)
+}
+
+fn sub_microsecond(texts: &[String]) -> Result<Vec<Glob>, String> {
+    few("units.sub_microsecond", texts.len(), UNIT_PATTERNS_MAX, "patterns")?;
+    let parsed = texts.iter().map(|text| {
+        name_pattern(text).ok_or_else(|| {
+            format!("units.sub_microsecond: {text:?} must be a name in which `*` matches any text")
+        })
+    });
+    parsed.collect()
 }

@@ -7,6 +7,7 @@ use super::profile_evidence::ProfileEvidence;
 use super::state::AlertState;
 use crate::figure::{count, counted, number, percent, span};
 use crate::scope::{AlertKey, Scope};
+use crate::unit::Unit;
 
 /// The change in words: the value, its limit, the scope.
 ///
@@ -50,9 +51,11 @@ fn of_latency(
         _ => "over",
     };
 
-    let (mut value, limit) = (span(of.value_seconds), span(of.limit_seconds));
+    let unit = Unit::of(key.operation.as_str());
+    let (mut value, limit) = (unit.text(of.value_seconds), unit.text(of.limit_seconds));
     if let Some((least, most)) = of.within_seconds {
-        value = format!("~{value} (approximate, from {} to {})", span(least), span(most));
+        let (least, most) = (unit.text(least), unit.text(most));
+        value = format!("~{value} (approximate, from {least} to {most})");
     }
     let (samples, window) = (counted(of.samples, "sample"), of.window);
     let place = place(&key.scope);
@@ -153,6 +156,21 @@ mod tests {
             "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
              1,234 samples in 1m"
         );
+    }
+
+    #[test]
+    fn values_are_in_the_unit_of_the_operation() {
+        for (name, value, limit, expected) in [
+            ("shard:bytes", 24e6, 12e6, "shard:bytes p99 22.9 MiB over 11.4 MiB in the fleet"),
+            ("batch:count", 1_400.0, 512.0, "batch:count p99 1,400 over 512 in the fleet"),
+            ("lookup:ps", 1.2e-6, 1e-6, "lookup:ps p99 1.2 µs over 1 µs in the fleet"),
+        ] {
+            let Evidence::Latency(of) = latency(value, 9) else { panic!("it is of a latency") };
+            let of = Evidence::Latency(LatencyEvidence { limit_seconds: limit, ..of });
+            let key = AlertKey { operation: Operation::new(name).unwrap(), ..key(None) };
+            let text = describe(&key, AlertState::Firing, &of, None);
+            assert!(text.starts_with(expected), "{text}");
+        }
     }
 
     #[test]

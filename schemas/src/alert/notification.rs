@@ -12,6 +12,7 @@ use super::state::{AlertState, DataStatus};
 use crate::annotations::Severity;
 use crate::ids::MeshName;
 use crate::scope::AlertKey;
+use crate::unit::Unit;
 
 /// A change of an alert, as receivers get it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,10 @@ pub struct Notification {
     pub late_seconds: f64,
     /// The evidence.
     pub evidence: Evidence,
+    /// What its `.._seconds` and the bars of its context are where they are no seconds: `bytes` or
+    /// `count`, by the name of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Severity.
     #[serde(default)]
     pub severity: Severity,
@@ -131,6 +136,7 @@ impl Notification {
     ) -> Self {
         Self {
             mesh,
+            unit: Unit::other_than_seconds(key.operation.as_str()).map(str::to_owned),
             key,
             from,
             state,

@@ -4,6 +4,7 @@ use super::window::Window;
 use crate::annotations::RuleAnnotations;
 use crate::ids::{Labels, Operation, RuleName};
 use crate::scope::Scopes;
+use crate::unit::Unit;
 
 /// A latency budget: a quantile of an operation must stay within a limit over a window.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,7 @@ pub struct Budget {
     pub selector: Selector,
     /// Between 0 and 1, both excluded.
     pub quantile: f64,
-    /// The largest value that the quantile may have, in nanoseconds.
+    /// The largest value that the quantile may have, as a whole number of its operation's unit.
     pub limit_ns: u64,
     /// The window that is evaluated.
     pub window: Window,
@@ -40,6 +41,12 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// The unit of its limit and of the values that it judges.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        Unit::of(self.operation.as_str())
+    }
+
     /// The share of samples that may exceed the limit, in millionths: 10 000 for a p99.
     #[must_use]
     pub fn allowed_ppm(&self) -> u32 {

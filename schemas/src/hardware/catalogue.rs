@@ -344,6 +344,10 @@ catalogue! {
         "GPUs that the driver lists now";
     GPUS_LOST gauge "gpus_lost"
         "GPUs that were listed once and do not answer now";
+    GPUS_DRIVER_INFO gauge "gpus_driver_info"
+        "Version of the driver of the GPUs, as a label; always 1";
+    MACHINE_INFO gauge "machine_info"
+        "Processors, kernel and operating system of the machine, as labels; always 1";
     SENSORS_UNREAD gauge "sensors_unread"
         "Items of one list, such as file systems, that are not read: they hang, or exceed a bound";
 }
@@ -385,8 +389,8 @@ mod tests {
     /// A new unit belongs to `UNITS`; a new kind of plain number is added here.
     #[test]
     fn a_name_without_a_unit_ends_in_what_it_counts() {
-        const COUNTED: &str = "blocked drops enabled errors events faults generation handles inodes \
-            kills limit listed load1 load15 load5 lost major minor only packets pages periods \
+        const COUNTED: &str = "blocked drops enabled errors events faults generation handles info \
+            inodes kills limit listed load1 load15 load5 lost major minor only packets pages periods \
             processes reads reason replays retransmits rows running synchronized tasks threads \
             throttle throttled unread up used width writes xid";
         for sensor in CATALOGUE.iter().filter(|sensor| sensor.unit().is_none()) {

@@ -8,3 +8,5 @@ pub const HISTORY_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const ROLLUP_GROUPS_MAX: usize = 256;
 /// The operation, and each value of a group, that takes the samples of what finds no room.
 pub const OVERFLOW: &str = "other";
+/// Metrics of one query: their names fill 8 KiB at most, which is what an address may have.
+pub const QUERY_METRICS_MAX: usize = 32;

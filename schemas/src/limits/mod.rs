@@ -88,6 +88,10 @@ pub mod wire {
     pub const HISTORY_RESPONSE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
     /// Slots in a response: twelve minutes of seconds.
     pub const HISTORY_SLOTS_MAX: usize = 720;
+    /// Metrics in one request: one, and the eight counters by which a query may divide it.
+    pub const HISTORY_METRICS_ASKED_MAX: usize = 9;
+    /// Operations, each in each of its classes, in one slot: at 200 bytes each, half a response.
+    pub const HISTORY_OPERATIONS_MAX: usize = 1_024;
     /// Longest ordered capture, in seconds.
     pub const CAPTURE_SECONDS_MAX: u32 = 60;
     /// Highest ordered rate, in samples a second.

@@ -1,7 +1,6 @@
 //! Advice about rules that are valid and probably not intended; it never rejects a rule.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::rules::Rules;
 use crate::annotations::RuleAnnotations;
@@ -66,7 +65,7 @@ impl Rules {
             limits.push(budget.limit_ns);
 
             if limits.len() > LIMITS_SUMMED_MAX {
-                let limit = humantime::format_duration(Duration::from_nanos(budget.limit_ns));
+                let limit = budget.unit().raw_text(budget.limit_ns);
                 advice.push(format!(
                     "budget {name:?}: limit {limit} is one more than {LIMITS_SUMMED_MAX} \
                      different ones of {operation:?}: no node counts what is over it, so samples \
@@ -177,7 +176,7 @@ mod tests {
         };
         let many = "budget \"b32\" is one more than 32 of \"load\": each is judged on every node \
                     once a second";
-        let fifth = "budget \"b4\": limit 5ms is one more than 4 different ones of \"load\": no \
+        let fifth = "budget \"b4\": limit 5 ms is one more than 4 different ones of \"load\": no \
                      node counts what is over it, so samples in its own bucket stay uncertain";
         assert_eq!(budgets(4), [many]);
         assert_eq!(budgets(5), [fifth, many]);

@@ -1,6 +1,7 @@
 //! Rules key by key, while the layers of files are laid over each other.
 
 use super::fault::{LocatedValue, RuleError, TextPosition};
+use super::limit::WrittenLimit;
 use super::rules::{Baseline, Threshold};
 use super::table::{AnnotationsDraft, Entry, Table, keys_with_about, overlay_keys, titled, value};
 use super::values;
@@ -10,6 +11,7 @@ use crate::limits::rules::BURN_SUFFIX_BYTES;
 use crate::limits::wire::TOKEN_BYTES_MAX;
 use crate::metric::{Comparison, Metric};
 use crate::scope::Scopes;
+use crate::unit::Unit;
 
 /// Keys of a `[[budget]]`.
 pub const BUDGET_KEYS: &[&str] = keys_with_about![
@@ -125,7 +127,7 @@ pub(super) struct BudgetKeys {
     labels: Option<LocatedValue<Labels>>,
     node_labels: Option<LocatedValue<Labels>>,
     quantile: Option<LocatedValue<f64>>,
-    limit: Option<LocatedValue<u64>>,
+    limit: Option<LocatedValue<WrittenLimit>>,
     window: Option<LocatedValue<Window>>,
     min_samples: Option<LocatedValue<u64>>,
     confidence: Option<LocatedValue<f64>>,
@@ -171,12 +173,21 @@ impl Keys for BudgetKeys {
         let keys = &draft.keys;
         let labels = |given: &Option<LocatedValue<Labels>>| value(given).unwrap_or_default();
 
+        let operation = draft.needed(&keys.operation, "operation")?;
+        let quantile = draft.needed(&keys.quantile, "quantile")?;
+        let limit = draft.needed(&keys.limit, "limit")?;
+        let limit_ns = limit.raw(Unit::of(operation.as_str())).map_err(|problem| {
+            let position =
+                keys.limit.as_ref().map_or(&draft.name.position, |given| &given.position);
+            draft.fault_at(position, Some("limit"), problem)
+        })?;
+
         let budget = Budget {
             name: draft.name.value.clone(),
-            operation: draft.needed(&keys.operation, "operation")?,
+            operation,
             selector: Selector { series: labels(&keys.labels), nodes: labels(&keys.node_labels) },
-            quantile: draft.needed(&keys.quantile, "quantile")?,
-            limit_ns: draft.needed(&keys.limit, "limit")?,
+            quantile,
+            limit_ns,
             window: value(&keys.window).unwrap_or(Window::OneMinute),
             min_samples: value(&keys.min_samples).unwrap_or(3),
             confidence: value(&keys.confidence).unwrap_or(0.95),

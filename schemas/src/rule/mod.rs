@@ -12,6 +12,7 @@ mod bottlenecks;
 mod drafts;
 mod fault;
 pub mod file;
+mod limit;
 mod priorities;
 mod rules;
 mod stragglers;
@@ -30,6 +31,7 @@ pub use bottlenecks::{
 };
 pub use drafts::{BUDGET_KEYS, RULE_KEYS};
 pub use fault::{RuleError, RuleTables, RuleText};
+pub use limit::WrittenLimit;
 pub use priorities::PRIORITY_KEYS;
 pub use rules::{Baseline, Rule, Rules, Straggler, Threshold};
 pub use stragglers::STRAGGLER_KEYS;

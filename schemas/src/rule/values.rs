@@ -1,9 +1,8 @@
 //! Single values of rules: read strictly, and refused with what to write instead.
 
-use std::time::Duration;
-
 use toml::de::DeValue;
 
+use super::limit::{WrittenLimit, plain};
 use crate::alert::NamePattern;
 use crate::annotations::Severity;
 use crate::budget::Window;
@@ -17,14 +16,10 @@ use crate::metric::{Comparison, Metric};
 use crate::scope::Scopes;
 use crate::settings::suggestion::suggest;
 use crate::straggler::StragglerMethod;
-use crate::time::nanos;
 use crate::urgency::{DeclaredSubject, Urgency};
 
 /// A value, or what is wrong with it.
 pub(super) type Read<T> = Result<T, String>;
-
-const LIMIT_MIN: Duration = Duration::from_micros(1);
-const LIMIT_MAX: Duration = Duration::from_secs(3_600);
 
 pub(super) fn text(value: &DeValue<'_>) -> Read<String> {
     match value.as_str() {
@@ -73,14 +68,6 @@ pub(super) fn operation(value: &DeValue<'_>) -> Read<Operation> {
 
 pub(super) fn metric(value: &DeValue<'_>) -> Read<Metric> {
     text(value)?.parse().map_err(|error: crate::metric::UnknownMetric| error.to_string())
-}
-
-/// A number as people write it, however small or large.
-fn plain(number: f64) -> String {
-    match number == 0.0 || !number.is_finite() || (1e-9..1e16).contains(&number.abs()) {
-        true => number.to_string(),
-        false => format!("{number:e}"),
-    }
 }
 
 /// A share between 0 and 1; the error for a percentage names the share to write.
@@ -138,42 +125,12 @@ pub(super) fn confidence(value: &DeValue<'_>) -> Read<f64> {
     share(value, 0.5)
 }
 
-/// A limit in nanoseconds.
-pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
-    if let Some(number) = number(value) {
-        return Err(without_unit(number));
+/// A limit in any unit; which one it must have depends on the operation.
+pub(super) fn limit(value: &DeValue<'_>) -> Read<WrittenLimit> {
+    match number(value) {
+        Some(number) => Ok(WrittenLimit::number(number)),
+        None => WrittenLimit::parse(&text(value)?),
     }
-    let text = text(value)?;
-    if let Ok(number) = text.trim().parse::<f64>() {
-        return Err(without_unit(number));
-    }
-    if text.trim_start().starts_with('-') {
-        return Err(format!("{text:?} is negative; write it from \"1us\" to \"1h\""));
-    }
-    let read = humantime::parse_duration(&text);
-    let duration = read.map_err(|_| format!("{text:?} is not a duration; write it as \"18ms\""))?;
-
-    if duration == LIMIT_MAX {
-        let why = "samples above an hour count as an hour, so none could exceed it";
-        return Err(format!("{text:?} is out of range: {why}; write less than \"1h\""));
-    }
-
-    if !(LIMIT_MIN..LIMIT_MAX).contains(&duration) {
-        return Err(format!("{text:?} is out of range; it may be from \"1us\" to \"1h\""));
-    }
-    Ok(nanos(duration))
-}
-
-/// Milliseconds are what is meant most often.
-fn without_unit(number: f64) -> String {
-    if number.is_nan() || number <= 0.0 || number > 1e3 * LIMIT_MAX.as_secs_f64() {
-        let number = plain(number);
-        return format!("{number} is not a limit; write it with its unit, such as \"18ms\"");
-    }
-    if number.fract() == 0.0 {
-        return format!("{number} has no unit; write \"{number}ms\"");
-    }
-    format!("{number} has no unit; write \"{}us\" if it is milliseconds", (number * 1e3).round())
 }
 
 pub(super) fn window(value: &DeValue<'_>) -> Read<Window> {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::NodeHistory;
 use crate::ids::{NodeName, RuleName};
 use crate::labelled;
 use crate::rule::BottleneckSeverity;
@@ -26,6 +27,9 @@ pub struct BottlenecksPage {
     /// The values of the roll-up's labels, in their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
+    /// The node whose own history was read, and what is missing of it; absent for all else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeHistory>,
     /// Begin of the range, widened to whole slots.
     pub from_seconds: f64,
     /// Its end, widened likewise.

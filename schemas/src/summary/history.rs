@@ -8,7 +8,6 @@ use rmp_serde::{decode, encode};
 use serde::{Deserialize, Serialize};
 
 use super::distribution;
-use crate::histogram::PackedCounts;
 use crate::wire::messagepack;
 
 /// The media type of an answer in MessagePack.
@@ -28,7 +27,7 @@ pub struct HistoryPage {
     /// The values of the roll-up's labels, in their order; absent for the fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
-    /// Unit of every latency in it.
+    /// Unit of every value in it: `seconds`, `bytes` or `count`, by the operation's name.
     pub unit: String,
     /// Begin of the first point: the requested one, widened to whole slots.
     pub from_seconds: f64,
@@ -182,7 +181,7 @@ pub struct HistoryPoint {
     /// [`BucketCount`]: super::BucketCount
     #[serde(default, skip_serializing_if = "Option::is_none", with = "distribution")]
     #[cfg_attr(feature = "openapi", schemars(with = "Option<Vec<distribution::BucketCount>>"))]
-    pub distribution: Option<PackedCounts>,
+    pub distribution: Option<distribution::BucketCounts>,
 }
 
 /// One quantile with the bounds between which it lies.
@@ -226,7 +225,7 @@ pub struct HeatmapPage {
     /// The values of the roll-up's labels, in their order; absent for the fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
-    /// Unit of every latency in it.
+    /// Unit of every value in it, by the operation's name.
     pub unit: String,
     /// Begin of the first column.
     pub from_seconds: f64,

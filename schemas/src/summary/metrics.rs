@@ -1,11 +1,11 @@
 //! The answers of `/api/v1/query?metric=` and `/api/v1/metrics`: a job's counters and gauges, of
 //! the fleet or of a group of a roll-up. Times are seconds since 1970.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{HistoryGroup, HistoryTier};
+use super::{HistoryGroup, HistoryTier, NodeHistory};
 
 /// What a job's metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,8 +61,23 @@ pub struct MetricHistoryPage {
     pub step_seconds: f64,
     /// Since when the history keeps samples; what is older is unknown.
     pub kept_from_seconds: f64,
+    /// The nodes that were asked for their own histories; absent where the fleet's was read. Their
+    /// samples are values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeHistory>>,
+    /// Labels that a series or its node must have; absent where none are required.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Point by point, in the order of time, those without values among them.
     pub points: Vec<MetricPoint>,
+}
+
+/// Several metrics by time, all read at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct MetricHistoryPages {
+    /// A page for each, in the order of the query.
+    pub pages: Vec<MetricHistoryPage>,
 }
 
 /// One stretch of time: the values of intervals that ended in it.
@@ -86,6 +101,9 @@ pub struct MetricPoint {
     /// The highest value of a gauge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
+    /// Of a gauge in nodes' own histories: the mean of the latest values over series and nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<f64>,
     /// A counter's sum by wall time: by the length of the point, or by what has passed of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,

@@ -12,6 +12,7 @@ mod distribution;
 mod freshness;
 mod history;
 mod ledger;
+mod machine;
 mod metrics;
 mod nodes;
 mod page;
@@ -26,7 +27,7 @@ pub use bottlenecks::{
     BottleneckRow, BottleneckState, BottlenecksPage, ClassShare, CycleShares, OperationShare,
     WallTime,
 };
-pub use distribution::BucketCount;
+pub use distribution::{BucketCount, BucketCounts};
 pub use freshness::Freshness;
 pub use history::{
     Band, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
@@ -34,7 +35,11 @@ pub use history::{
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{IncarnationLedger, Ledger, LedgerPage, NodeLedger};
-pub use metrics::{MetricHistoryPage, MetricKind, MetricNow, MetricPoint, MetricRow, MetricsPage};
+pub use machine::MachineDescription;
+pub use metrics::{
+    MetricHistoryPage, MetricHistoryPages, MetricKind, MetricNow, MetricPoint, MetricRow,
+    MetricsPage,
+};
 pub use nodes::{
     HardwarePage, HeadroomPage, HeadroomRow, LeastHeadroom, NodeHardware, NodePage, NodeStatus,
     NodesPage, ReadingRow,
@@ -46,4 +51,4 @@ pub use page::{
 pub use profiles::{ProfileRequest, ProfileRow, ProfileState, ProfilesPage};
 pub use rules::RulesState;
 pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
-pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};
+pub use statistics::{StatisticsPage, SummaryStats};

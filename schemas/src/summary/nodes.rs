@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backpressure::NodeOutbox;
 use super::ledger::NodeLedger;
+use super::machine::MachineDescription;
 use super::page::{BudgetRow, NodeRow, OperationRow, Presence, SampleTotals, Verdict};
 use crate::alert::AlertState;
 use crate::hardware::SensorState;
@@ -53,6 +54,9 @@ pub struct NodeStatus {
     pub incarnations: Vec<u64>,
     /// What is wrong with it, as `plimsoll_nodes_in_trouble` counts it; the worst last.
     pub troubles: Vec<String>,
+    /// The machine that it runs on; `None` if it states nothing of it.
+    #[serde(default)]
+    pub machine: Option<MachineDescription>,
 }
 
 /// The newest sensor readings of nodes.

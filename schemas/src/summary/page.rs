@@ -177,6 +177,10 @@ pub struct OperationRow {
     pub scope: Scope,
     /// The operation.
     pub operation: String,
+    /// What its whole numbers (`.._ns`) are where they are no nanoseconds: `picoseconds`, `bytes`
+    /// or `thousandths` of a count, by the name of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// True for an operation that the system records of itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
@@ -197,6 +201,10 @@ pub struct RollupRow {
     pub rollup: String,
     /// The operation.
     pub operation: String,
+    /// What its whole numbers (`.._ns`) are where they are no nanoseconds: `picoseconds`, `bytes`
+    /// or `thousandths` of a count, by the name of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Each of the roll-up's labels with the group's value, in the order of its definition.
     pub labels: Vec<(String, String)>,
     /// Up to when its figures are known; stale only with the whole mesh.
@@ -224,7 +232,8 @@ pub struct WindowRow {
     pub nodes_late: u64,
 }
 
-/// Figures of one distribution, in nanoseconds; quantiles are `None` without samples.
+/// Figures of one distribution, in nanoseconds or the row's `unit`; quantiles are `None` without
+/// samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Quantiles {
@@ -274,6 +283,10 @@ pub struct BudgetRow {
     pub budget: String,
     /// Its operation.
     pub operation: String,
+    /// What its whole numbers (`.._ns`) are where they are no nanoseconds: `picoseconds`, `bytes`
+    /// or `thousandths` of a count, by the name of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// The fleet or a node.
     pub scope: Scope,
     /// The quantile that is judged.

@@ -6,9 +6,6 @@ use super::freshness::Freshness;
 use crate::budget::Window;
 use crate::scope::Scope;
 
-/// Unit of every statistic but the count.
-pub const STATISTICS_UNIT: &str = "seconds";
-
 /// The statistics page of the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
@@ -25,7 +22,8 @@ pub struct StatisticsPage {
     pub scope: Scope,
     /// The window that ends at this time; `None` for all samples ever merged.
     pub window: Option<Window>,
-    /// Unit of every statistic but the count.
+    /// Unit of every statistic but the count: `seconds`, `bytes` or `count`, by the operation's
+    /// name.
     pub unit: String,
     /// True if only the producers' wide buckets are known for some samples: then all but `count`
     /// and `mean` are approximate.
@@ -38,9 +36,10 @@ pub struct StatisticsPage {
     pub stats: SummaryStats,
 }
 
-/// Summary statistics of latencies, in seconds, under the names that `get_summary_stats` of the
-/// Python client has. All but `count` are `None` without samples. `std` and the percentiles are
-/// `None` too if there was no room for the buckets of some samples, rather than those of a part.
+/// Summary statistics of an operation, in the unit of the page, under the names that
+/// `get_summary_stats` of the Python client has. All but `count` are `None` without samples. `std`
+/// and the percentiles are `None` too if there was no room for the buckets of some samples, rather
+/// than those of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SummaryStats {

@@ -6,7 +6,7 @@
 //! and remembers nothing between two requests. The node responds on a subject of its own, which its
 //! credentials allow to no other.
 //!
-//! DESIGN S34.
+//! DESIGN S34, S92.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,9 +18,11 @@ use super::messagepack;
 use crate::histogram::Packed;
 use crate::ids::{Labels, Operation};
 use crate::limits::wire::{
-    COUNT_MAX, HISTORY_REQUEST_BYTES_MAX, HISTORY_RESPONSE_BYTES_MAX, HISTORY_SLOTS_MAX,
-    INTERVAL_NS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
+    COUNT_MAX, HISTORY_METRICS_ASKED_MAX, HISTORY_OPERATIONS_MAX, HISTORY_REQUEST_BYTES_MAX,
+    HISTORY_RESPONSE_BYTES_MAX, HISTORY_SLOTS_MAX, INTERVAL_NS_MAX, OPERATION_BYTES_MAX,
+    TOKEN_BYTES_MAX,
 };
+use crate::straggler::CLASSES;
 use crate::time::Wall;
 
 /// Shortest slot of a response.
@@ -33,7 +35,7 @@ pub struct HistoryRequest {
     pub number: u64,
     /// Last token of the subject of the response.
     pub asker: String,
-    /// Latencies or hardware readings.
+    /// Latencies, hardware readings, metrics or times of operations.
     pub of: HistoryOf,
     /// From when until when, by the node's clock; both are multiples of the step.
     pub range: Range<Wall>,
@@ -58,6 +60,17 @@ pub enum HistoryOf {
         /// The sensor's name.
         sensor: Option<String>,
     },
+    /// Counters and gauges of jobs, under series with all of these labels.
+    Metric {
+        /// Their names, at most [`HISTORY_METRICS_ASKED_MAX`].
+        names: Vec<Operation>,
+        /// The operation whose time is added up beside them.
+        operation: Option<Operation>,
+        /// The labels.
+        labels: Labels,
+    },
+    /// The time of each operation of jobs, by class.
+    Operations,
 }
 
 /// A node's response.
@@ -91,6 +104,15 @@ pub struct HistorySlot {
     /// Readings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readings: Vec<ReadingRange>,
+    /// What counters grew by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<MetricValues>,
+    /// Values of gauges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gauges: Vec<MetricValues>,
+    /// Times of operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationTime>,
 }
 
 /// Values of one reading in a slot; finite, at least one, and the least is not above the greatest.
@@ -111,6 +133,39 @@ pub struct ReadingRange {
     pub count: u64,
 }
 
+/// Values of one metric in a slot, one of each series and interval; finite, at least one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricValues {
+    /// Its name.
+    pub metric: Operation,
+    /// Values.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The least value.
+    pub min: f64,
+    /// The highest value.
+    pub max: f64,
+    /// The mean over the series of the latest interval.
+    pub last: f64,
+}
+
+/// The samples of an operation in one class of time, or without one; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationTime {
+    /// The operation.
+    pub operation: Operation,
+    /// One of [`CLASSES`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Samples.
+    pub count: u64,
+    /// Their sum in nanoseconds.
+    pub sum_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
 #[derive(Serialize, Deserialize)]
 struct RequestMap<'a> {
     schema: u16,
@@ -121,6 +176,16 @@ struct RequestMap<'a> {
     from_ns: u64,
     to_ns: u64,
     step_ns: u64,
+}
+
+/// What is read of a request of a later version.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct UnknownRequest {
+    schema: u16,
+    /// As in [`HistoryRequest`].
+    pub number: u64,
+    /// As in [`HistoryRequest`].
+    pub asker: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -174,8 +239,21 @@ impl HistoryRequest {
         if from_ns >= to_ns {
             return Err(WireError::Bounds { field: "from_ns" });
         }
+        if matches!(&of, HistoryOf::Metric { names, .. } if names.len() > HISTORY_METRICS_ASKED_MAX)
+        {
+            return Err(WireError::Bounds { field: "names" });
+        }
         let range = Wall(from_ns)..Wall(to_ns);
         Ok(Self { number, asker: asker.into_owned(), of, range, step_ns })
+    }
+
+    /// Number and asker of a request that asks for what this version does not know: it can be
+    /// refused, so that the asker need not wait for a node that is there.
+    #[must_use]
+    pub fn unknown(bytes: &[u8]) -> Option<UnknownRequest> {
+        let request = |map: &UnknownRequest| map.schema;
+        let known = read(bytes, HISTORY_REQUEST_BYTES_MAX, request).ok();
+        known.filter(|map: &UnknownRequest| is_asker(&map.asker))
     }
 
     /// The begin of the slot that a time lies in.
@@ -277,7 +355,9 @@ impl HistorySlot {
             let is_wanted = match of {
                 HistoryOf::Hardware { sensor: Some(wanted) } => sensor == wanted,
                 HistoryOf::Hardware { sensor: None } => sensor.len() <= OPERATION_BYTES_MAX,
-                HistoryOf::Latency { .. } => false,
+                HistoryOf::Latency { .. } | HistoryOf::Metric { .. } | HistoryOf::Operations => {
+                    false
+                }
             };
 
             let is_finite = [min, mean, max].iter().all(|value| value.is_finite());
@@ -287,7 +367,46 @@ impl HistorySlot {
         if !self.readings.iter().all(is_sound) {
             return Err(WireError::Bounds { field: "readings" });
         }
+
+        let is_sound = |values: &MetricValues| {
+            let is_wanted =
+                matches!(of, HistoryOf::Metric { names, .. } if names.contains(&values.metric));
+            is_wanted && values.is_sound()
+        };
+        for (field, values) in [("counters", &self.counters), ("gauges", &self.gauges)] {
+            if values.len() > HISTORY_METRICS_ASKED_MAX || !values.iter().all(is_sound) {
+                return Err(WireError::Bounds { field });
+            }
+        }
+
+        let is_wanted = |time: &OperationTime| match of {
+            HistoryOf::Operations => true,
+            HistoryOf::Metric { operation, .. } => operation.as_ref() == Some(&time.operation),
+            HistoryOf::Latency { .. } | HistoryOf::Hardware { .. } => false,
+        };
+        if self.operations.len() > HISTORY_OPERATIONS_MAX
+            || !self.operations.iter().all(|time| is_wanted(time) && time.is_sound())
+        {
+            return Err(WireError::Bounds { field: "operations" });
+        }
         Ok(())
+    }
+}
+
+impl MetricValues {
+    fn is_sound(&self) -> bool {
+        let Self { metric: _, count, sum, min, max, last } = self;
+        let is_finite = [sum, min, max, last].iter().all(|value| value.is_finite());
+        is_finite && min <= last && last <= max && (1..=COUNT_MAX).contains(count)
+    }
+}
+
+impl OperationTime {
+    fn is_sound(&self) -> bool {
+        let is_known = |class: &String| CLASSES.contains(&class.as_str());
+        self.class.as_ref().is_none_or(is_known)
+            && self.max_ns <= self.sum_ns
+            && (1..=COUNT_MAX).contains(&self.count)
     }
 }
 
@@ -355,7 +474,32 @@ mod tests {
 
     fn slot(begin: u64) -> HistorySlot {
         let (begin_ns, covered_ns) = (begin * SECOND, SECOND);
-        HistorySlot { begin_ns, covered_ns, samples: samples(3), readings: Vec::new() }
+        HistorySlot { begin_ns, covered_ns, samples: samples(3), ..HistorySlot::default() }
+    }
+
+    fn of_metrics() -> HistoryRequest {
+        let names = ["step.tokens", "memory"].map(|name| Operation::new(name).unwrap());
+        let operation = Operation::new("step").ok();
+        let of = HistoryOf::Metric { names: names.into(), operation, labels: Labels::default() };
+        HistoryRequest { of, ..request() }
+    }
+
+    fn of_operations() -> HistoryRequest {
+        HistoryRequest { of: HistoryOf::Operations, ..request() }
+    }
+
+    fn values(metric: &str) -> MetricValues {
+        let metric = Operation::new(metric).unwrap();
+        MetricValues { metric, count: 3, sum: 6.0, min: 1.0, max: 3.0, last: 2.0 }
+    }
+
+    fn time(operation: &str) -> OperationTime {
+        let (operation, class) = (Operation::new(operation).unwrap(), Some("input".to_owned()));
+        OperationTime { operation, class, count: 3, sum_ns: 30, max_ns: 20 }
+    }
+
+    fn empty() -> HistorySlot {
+        HistorySlot { samples: None, ..slot(30) }
     }
 
     fn usage() -> ReadingRange {
@@ -384,6 +528,14 @@ mod tests {
             assert_eq!(HistoryResponse::decode(&request, &of_usage.encode()), Ok(of_usage.clone()));
         }
         assert_eq!(HistoryResponse::number_in(&response.encode()), Some(7));
+        let (counters, gauges) = (vec![values("step.tokens")], vec![values("memory")]);
+        let slot = HistorySlot { counters, gauges, operations: vec![time("step")], ..empty() };
+        let of_metrics = (of_metrics(), self::response(vec![slot]));
+        let slot = HistorySlot { operations: vec![time("step"), time("other")], ..empty() };
+        for (request, response) in [of_metrics, (of_operations(), self::response(vec![slot]))] {
+            assert_eq!(HistoryRequest::decode(&request.encode()), Ok(request.clone()));
+            assert_eq!(HistoryResponse::decode(&request, &response.encode()), Ok(response));
+        }
         let refusal = HistoryResponse::refusal(7, "no history is kept");
         assert_eq!(HistoryResponse::decode(&request(), &refusal.encode()), Ok(refusal));
     }
@@ -430,6 +582,81 @@ mod tests {
     }
 
     #[test]
+    fn values_and_times_are_those_requested_and_in_order() {
+        let refused = |request: HistoryRequest, slot: HistorySlot| {
+            let bytes = response(vec![slot]).encode();
+            HistoryResponse::decode(&request, &bytes).unwrap_err().to_string()
+        };
+        for wrong in [
+            values("another"),
+            MetricValues { sum: f64::INFINITY, ..values("memory") },
+            MetricValues { min: f64::NAN, ..values("memory") },
+            MetricValues { last: 3.5, ..values("memory") },
+            MetricValues { count: 0, ..values("memory") },
+        ] {
+            let gauges = HistorySlot { gauges: vec![wrong.clone()], ..empty() };
+            assert!(refused(of_metrics(), gauges).contains("gauges"));
+            let counters = HistorySlot { counters: vec![wrong], ..empty() };
+            assert!(refused(of_metrics(), counters).contains("counters"));
+        }
+        for wrong in [
+            OperationTime { class: Some("own word".to_owned()), ..time("step") },
+            OperationTime { max_ns: 31, ..time("step") },
+            OperationTime { count: COUNT_MAX + 1, ..time("step") },
+        ] {
+            let slot = HistorySlot { operations: vec![wrong], ..empty() };
+            assert!(refused(of_operations(), slot).contains("operations"));
+        }
+        let other = HistorySlot { operations: vec![time("other")], ..empty() };
+        assert!(refused(of_metrics(), other.clone()).contains("operations"));
+        assert!(refused(request(), other).contains("operations"));
+        let many = vec![time("step"); HISTORY_OPERATIONS_MAX + 1];
+        let many = HistorySlot { operations: many, ..empty() };
+        assert!(refused(of_operations(), many).contains("operations"));
+        let counters = vec![values("memory"); HISTORY_METRICS_ASKED_MAX + 1];
+        assert!(refused(of_metrics(), HistorySlot { counters, ..empty() }).contains("counters"));
+    }
+
+    /// What a later version may ask for, as bytes.
+    fn later(of: &str) -> Vec<u8> {
+        let mut map = rmp_serde::from_slice::<serde_json::Value>(&request().encode()).unwrap();
+        map["of"] = serde_json::from_str(of).unwrap();
+        rmp_serde::to_vec_named(&map).unwrap()
+    }
+
+    #[test]
+    fn a_request_of_a_later_version_can_be_refused_by_its_number() {
+        let bytes = later(r#"{"stacks": {"of": ["x", 1]}}"#);
+        assert!(HistoryRequest::decode(&bytes).is_err());
+        let unknown = HistoryRequest::unknown(&bytes).unwrap();
+        assert_eq!((unknown.number, unknown.asker.as_str()), (7, "0f"));
+        assert_eq!(HistoryRequest::unknown(b"no request"), None);
+        let asker = "a.b".to_owned();
+        assert_eq!(HistoryRequest::unknown(&HistoryRequest { asker, ..request() }.encode()), None);
+    }
+
+    #[test]
+    fn a_version_without_metrics_reads_their_requests_as_unknown() {
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[expect(dead_code, reason = "only whether it is read matters")]
+        enum EarlierOf {
+            Latency { operation: Operation, labels: Labels },
+            Hardware { sensor: Option<String> },
+        }
+        #[derive(Debug, Deserialize)]
+        struct EarlierMap {
+            #[expect(dead_code, reason = "only whether it is read matters")]
+            of: EarlierOf,
+        }
+        let is_read = |request: HistoryRequest| {
+            rmp_serde::from_slice::<EarlierMap>(&request.encode()).is_ok()
+        };
+        assert!(is_read(request()) && is_read(hardware(None)));
+        assert!(!is_read(of_metrics()) && !is_read(of_operations()));
+    }
+
+    #[test]
     fn a_request_of_another_shape_is_refused() {
         let of = |request: HistoryRequest| HistoryRequest::decode(&request.encode()).unwrap_err();
         let step_ns = 7 * SECOND;
@@ -438,6 +665,9 @@ mod tests {
         assert!(of(HistoryRequest { asker, ..request() }).to_string().contains("asker"));
         let range = Wall(60 * SECOND)..Wall(60 * SECOND);
         assert!(of(HistoryRequest { range, ..request() }).to_string().contains("from_ns"));
+        let names = vec![Operation::new("a").unwrap(); HISTORY_METRICS_ASKED_MAX + 1];
+        let metric = HistoryOf::Metric { names, operation: None, labels: Labels::default() };
+        assert!(of(HistoryRequest { of: metric, ..request() }).to_string().contains("names"));
     }
 
     proptest! {
@@ -446,6 +676,7 @@ mod tests {
             let _request = HistoryRequest::decode(&bytes);
             let _response = HistoryResponse::decode(&request(), &bytes);
             let _number = HistoryResponse::number_in(&bytes);
+            let _unknown = HistoryRequest::unknown(&bytes);
         }
 
         #[test]

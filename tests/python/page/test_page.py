@@ -10,6 +10,8 @@ for screenshots, by default none.
 """
 
 import contextlib
+import csv
+import datetime
 import json
 import os
 import pathlib
@@ -490,6 +492,22 @@ class GlanceAtResources(unittest.TestCase):
         page.locator(".beside").get_by_role("link", name="node-1").click()
         expect(page).to_have_url(re.compile(r"view=node&node=node-1$"))
 
+    def test_names_in_a_file_are_quoted_and_compute_nothing(self):
+        name = '=1,"x"'
+        self.api.answers[self.NODES]["nodes"][1] = self.node(name, 0.9)
+        self.past([self.history("node-1", 0.25), self.history(name, 0.9)])
+        page = self.open("?view=resources", ".beside a")
+        with page.expect_download() as download:
+            page.locator(".files button").click()
+        text = pathlib.Path(download.value.path()).read_bytes().decode()
+        head, first = text.split("\r\n")[:2]
+        start = self.api.answers[self.HISTORY]["from_seconds"]
+        time_of = [datetime.datetime.fromtimestamp(start + n * self.STEP, datetime.timezone.utc)
+                   .strftime("%Y-%m-%dT%H:%M:%S.000Z") for n in range(2)]
+        self.assertEqual(head, "from,to,\"'=1,\"\"x\"\"\",node-3,node-1")
+        # A node without a history has empty cells.
+        self.assertEqual(first, f"{time_of[0]},{time_of[1]},0.1,,0.1")
+
     def test_shares_and_rates_are_those_of_the_readings(self):
         gib = 2**30
         for resource, now, past, wanted in (
@@ -715,6 +733,49 @@ class AllViews(OnMesh):
         page.go_back()
         expect(page).to_have_url(before)
         expect(page.get_by_role("application", name="Heatmap of epoch_hook")).to_be_visible()
+        self.assertEqual(self.wrong, [])
+
+    def test_a_chart_gives_its_data_as_files_and_a_link_to_itself(self):
+        run = self.mesh.get("/api/v1/runs/train-v41")
+        begin, end = run["begun_seconds"] // 10 * 10, run["ended_seconds"] // 10 * 10
+        link = f"?view=latency&operation=epoch_hook&from={begin * 1000:.0f}&to={end * 1000:.0f}"
+        page = self.open(link, ".readout")
+        api = page.get_by_role("link", name="JSON of Quantiles").get_attribute("href")
+        points = self.mesh.get("/" + api)["points"]
+        with page.expect_download() as download:
+            page.get_by_role("button", name="CSV of Quantiles").click()
+        self.assertEqual(download.value.suggested_filename, "Quantiles.csv")
+        with open(download.value.path(), encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file, strict=True))
+        self.assertEqual(rows[0], ["from", "to", "p50", "p90", "p99", "max"])
+        found = [[float(cell) for cell in row[2:] if cell] for row in rows[1:]]
+        wanted = [
+            [*(of["value"] for of in point["quantiles"]), point["max"]] if point["count"] else []
+            for point in points
+        ]
+        self.assertEqual(found[: len(wanted)], wanted)
+        first = datetime.datetime.fromisoformat(rows[1][0].replace("Z", "+00:00"))
+        self.assertEqual(first.timestamp(), points[0]["from_seconds"])
+
+        page.get_by_role("link", name="Only this chart: Quantiles").click()
+        chart = page.get_by_role("application", name="Quantiles of epoch_hook")
+        expect(chart).to_be_visible()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("application", name="Heatmap of epoch_hook")).to_be_hidden()
+        page.get_by_role("link", name="All of this view").click()
+        expect(page.get_by_role("application", name="Heatmap of epoch_hook")).to_be_visible()
+        self.assertEqual(self.wrong, [])
+
+    def test_a_metric_of_a_node_is_beside_its_sensors(self):
+        self.mesh.send("node-1", "tokens:50|c")
+        query = "/api/v1/query?metric=tokens&node=node-1&last=5m"
+        points = until("the node has it", 20, lambda: [
+            point for point in self.mesh.get(query)["points"] if point["count"]])
+        self.assertEqual(sum(point["sum"] for point in points), 50)
+        page = self.open("?view=node&node=node-1&last=5m&metric=tokens", ".readout")
+        chart = page.get_by_role("application", name="tokens a second of node-1")
+        expect(chart).to_be_visible()
+        expect(page.get_by_label("Metric")).to_have_value("tokens")
         self.assertEqual(self.wrong, [])
 
     def test_the_mouse_zooms_by_dragging(self):

@@ -2,7 +2,10 @@
 //! SVG. The comparison itself is `plimsoll-compare`.
 
 mod aggregator;
+mod arms;
 mod baselines;
+mod loaded;
+mod place;
 mod source;
 
 use plimsoll_runtime::stdout::{print, print_line};
@@ -11,14 +14,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use jiff::Zoned;
-use plimsoll_compare::{Comparison, Options, Side, Verdict, compare as compared, plot, table};
+use plimsoll_compare::{Comparison, Named, Options, Side, Verdict, compare_runs, plot, table};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::rule::WrittenLimit;
+use plimsoll_schemas::unit;
 
 use crate::interval_log::Unit;
 use crate::targets::Target;
+use aggregator::Source;
+pub(crate) use aggregator::Stored;
+use arms::{Arms, ComparedArms, arms};
 use baselines::{Baselines, Request};
+pub(crate) use loaded::{LoadedRun, as_named};
+pub(crate) use place::{Place, runs};
 pub(crate) use source::load;
 
 /// Operations that an error lists.
@@ -29,21 +38,31 @@ const LISTED_MAX: usize = 20;
 #[command(after_help = "Examples:
   plimsoll compare run:v41 run:v42 --limit fetch=18ms --svg shift.svg
   plimsoll compare range:09:00/09:30 range:10:00/10:30 --operation fetch
+  plimsoll compare 'run:v1-*' 'run:v2-*'
+  plimsoll compare range:09:00/10:00 --arms variant=blue
   plimsoll compare before.hlog after.hlog
   plimsoll compare --baseline save v1.4 run:v41
   plimsoll compare --baseline check v1.4 after.hlog --operation fetch --json
 
 Runs and ranges have slots of at least 10 s: they need about four minutes for a verdict. Ranges take
 the times of `plimsoll query --from`. SHIFT is B / A - 1. FLOOR is the noise floor: 99 of 100
-comparisons of a side with itself stay below it, so smaller shifts give no verdict. Counters are
+comparisons of a side with itself stay below it, so smaller shifts give no verdict.
+
+A side may be several runs: run:v1-*, or run:v1,v2, 16 at most. From three a side on, intervals hold
+for further runs too, since what runs differ by is then known. --arms splits a run or a range by the
+values of a label and compares each with the first: by the roll-up of this name (rollup_labels), or
+for a run by the nodes' own histories (plimsoll-node --history). The first is A: of the values in
+order, or of those that are named.
+
+Counters are
 compared as rates: by the time of the operation that their name starts with, as train_step.tokens by
 that of train_step, otherwise by wall time. A lower rate is worse, unless the name is that of errors,
 misses, drops and the like.
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
-    /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog), a
-    /// baseline or a report (.json); required alone with --baseline
+    /// A: run:NAME, with * and commas for several, or range:FROM/TO of an aggregator's history, an
+    /// interval log (.hlog), a baseline or a report (.json); required alone with --baseline
     a: String,
     /// B: the side that is judged
     b: Option<String>,
@@ -56,6 +75,14 @@ pub struct CompareArgs {
     /// Directory of baselines [default: $XDG_DATA_HOME/plimsoll/baselines]
     #[arg(long, value_name = "DIR")]
     baseline_dir: Option<PathBuf>,
+    /// Compare the values of a label within A, each with the first; =A names the first, =A,B all
+    #[arg(
+        long,
+        value_name = "LABEL",
+        value_parser = arms,
+        conflicts_with_all = ["b", "baseline", "svg"]
+    )]
+    arms: Option<Arms>,
     /// Compare only this operation or counter; may be repeated
     #[arg(long, value_name = "NAME")]
     operation: Vec<Operation>,
@@ -84,6 +111,10 @@ pub(crate) fn saved_baselines(dir: Option<PathBuf>) -> Vec<String> {
 fn limit(text: &str) -> Result<(Operation, u64), String> {
     let (name, time) = text.split_once('=').ok_or("write it as NAME=TIME, such as fetch=18ms")?;
     let operation = Operation::new(name).map_err(|error| error.to_string())?;
+    let of = unit::Unit::of(name);
+    if of != unit::Unit::Nanoseconds {
+        return Ok((operation, WrittenLimit::parse(time)?.raw(of)?));
+    }
     let time = humantime::parse_duration(time)
         .map_err(|error| format!("{error}; write a time with its unit, such as 18ms"))?;
     let ns = u64::try_from(time.as_nanos()).map_err(|_| "the limit is too long")?;
@@ -109,14 +140,23 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
         Err(error) => return Ok(usage(&error)),
     };
 
+    if let Some(arms) = &args.arms {
+        return compare_arms(args, arms).await;
+    }
+
     let baselines = || Baselines::find(args.baseline_dir.clone());
     let (a, b) = match (request, &args.b) {
-        (None, Some(b)) => (side(args, &args.a).await?, side(args, b).await?),
+        (None, Some(b)) => (side_of(args, &args.a).await?, side_of(args, b).await?),
         (Some(Request::Check(name)), None) => {
-            (baselines()?.load(&name)?, side(args, &args.a).await?)
+            let side = baselines()?.load(&name)?;
+            (vec![LoadedRun { name, side }], side_of(args, &args.a).await?)
         }
         (Some(Request::Save(name)), None) => {
-            let path = baselines()?.save(&name, &side(args, &args.a).await?)?;
+            let runs = side_of(args, &args.a).await?;
+            let [run] = runs.as_slice() else {
+                bail!("a baseline is of one run, and {} are {}", args.a, runs.len());
+            };
+            let path = baselines()?.save(&name, &run.side)?;
             print_line(format_args!("saved {}", path.display()));
             return Ok(Exit::Success);
         }
@@ -124,20 +164,34 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
         (Some(_), Some(_)) => return Ok(usage("--baseline takes one side")),
     };
 
-    let comparison = compared(&a, &b, &options(args, &a, &b)?);
-    show(args, &comparison, &a, &b)?;
+    let sides: [&[_]; 2] = [&as_named(&a), &as_named(&b)];
+    let comparison = compare_runs(sides, &options(args, sides)?);
+    show(args, &comparison, sides)?;
     Ok(exit(comparison.verdict))
 }
 
-/// A side from an aggregator or from a file.
-async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
-    match aggregator::named(name, &Zoned::now())? {
-        Some(stored) => {
-            let api = args.at.api()?;
-            aggregator::load(&api, stored, &args.operation).await.with_context(|| name.to_owned())
-        }
-        None => load(name.as_ref(), args.unit),
+/// Compares the arms of A with each other.
+async fn compare_arms(args: &CompareArgs, arms: &Arms) -> Result<Exit> {
+    let Place::Stored(stored) = Place::of(&args.a, args.unit)? else {
+        bail!("--arms: {} is a file; split run:NAME or range:FROM/TO", args.a);
+    };
+    let api = args.at.api()?;
+    let source = Source::of(&api, &args.operation).await?;
+    let runs = source.arms(&stored, arms).await.with_context(|| args.a.clone())?;
+    let named = as_named(&runs);
+    let found = ComparedArms::of(&named, options(args, [&named, &[]])?);
+
+    if args.json {
+        print_line(serde_json::to_string(&found)?);
+    } else {
+        print(found.table());
     }
+    Ok(exit(found.verdict))
+}
+
+/// A side from an aggregator or from a file.
+async fn side_of(args: &CompareArgs, text: &str) -> Result<Vec<LoadedRun>> {
+    runs(|| args.at.api(), text, &Place::of(text, args.unit)?, &args.operation).await
 }
 
 fn usage(error: &str) -> Exit {
@@ -145,10 +199,10 @@ fn usage(error: &str) -> Exit {
     Exit::Usage
 }
 
-fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
-    let operations = a.operations.keys().chain(b.operations.keys());
+fn options(args: &CompareArgs, sides: [&[Named<Side>]; 2]) -> Result<Options> {
+    let runs = sides.into_iter().flatten().map(|run| run.of);
     let known: BTreeSet<&Operation> =
-        operations.chain(a.rates.keys()).chain(b.rates.keys()).collect();
+        runs.flat_map(|side| side.operations.keys().chain(side.rates.keys())).collect();
     let limited = args.limit.iter().map(|(name, _)| ("--limit", name));
     let named = args.operation.iter().map(|name| ("--operation", name));
 
@@ -167,12 +221,13 @@ fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
         operations: args.operation.iter().cloned().collect(),
         limits: args.limit.iter().cloned().collect::<BTreeMap<_, _>>(),
         tolerance: args.tolerance,
+        others: 0,
     })
 }
 
-fn show(args: &CompareArgs, comparison: &Comparison, a: &Side, b: &Side) -> Result<()> {
+fn show(args: &CompareArgs, comparison: &Comparison, sides: [&[Named<Side>]; 2]) -> Result<()> {
     if let Some(path) = &args.svg {
-        let svg = plot::svg(comparison, a, b);
+        let svg = plot::svg(comparison, sides);
         std::fs::write(path, svg).with_context(|| format!("--svg {}", path.display()))?;
     }
     if args.json {
@@ -199,6 +254,8 @@ mod tests {
     #[test]
     fn limits_and_tolerances_are_read_with_their_units() {
         assert_eq!(limit("fetch=18ms"), Ok((Operation::new("fetch").unwrap(), 18_000_000)));
+        let size = Operation::new("read:bytes").unwrap();
+        assert_eq!(limit("read:bytes=12 MB"), Ok((size, 12_000_000)));
         for (text, words) in
             [("fetch", "NAME=TIME"), ("a b=1ms", "contains a space"), ("fetch=18", "with its unit")]
         {

@@ -9,7 +9,7 @@ use plimsoll_schemas::figure::{counted, number, percent};
 use serde_json::Value;
 
 use super::document::{Column, OperationResult};
-use super::words::milliseconds_or_so;
+use super::words::value;
 use crate::time_range::shown;
 
 /// This share of the samples over the limit in few columns makes it a matter of their time.
@@ -83,7 +83,7 @@ pub(super) fn on_operation(
     format!(
         "p99 is within the limit; single samples are over it (up to {}). Look at the columns with \
          the highest maximum.",
-        milliseconds_or_so(Some(max))
+        value(&of.operation, Some(max))
     )
 }
 
@@ -167,6 +167,7 @@ mod tests {
         };
         OperationResult {
             operation: "fetch".to_owned(),
+            unit: None,
             own: false,
             count: 100 * over.len() as u64,
             mean: Some(median),

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::history::{SecondsRange, extent};
 use plimsoll_runtime::client::Api;
-use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::run::RUN_LABEL;
@@ -15,10 +14,12 @@ use plimsoll_schemas::summary::{
     BottlenecksPage, HeatmapPage, HistoryPage, HistoryPoint, MetricHistoryPage, MetricsPage,
     OperationsPage, Summary,
 };
+use plimsoll_schemas::unit::Unit;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::document::{DrillResult, Subject};
+use super::beside::beside;
+use super::document::{DrillResult, NodeMachine, Subject};
 use super::limits::{
     BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, HARDWARE_PAGES_MAX, METRICS_MAX, NODES_ASKED_MAX,
     OPERATIONS_ASKED_MAX, OPERATIONS_MAX, QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
@@ -27,6 +28,8 @@ use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
 use super::wanted::{RunTimes, SLOT_MIN, Wanted};
 use crate::bottlenecks;
+use crate::nodes;
+use crate::run_results::epoch_rank;
 use crate::runs;
 use crate::targets::{page, with_parameters};
 
@@ -45,6 +48,10 @@ pub(super) struct Request<'a> {
     pub(super) named: &'a [Operation],
     /// Whether each slot's distribution is needed.
     pub(super) with_slots: bool,
+    /// What it is compared with.
+    pub(super) beside: Option<&'a str>,
+    /// Whether those of epochs are needed at least.
+    pub(super) with_epochs: bool,
 }
 
 impl Request<'_> {
@@ -80,12 +87,15 @@ impl Request<'_> {
             ledger: self.get("/api/v1/ledger").await?,
             // An aggregator that has no such page answers with an error.
             hardware: self.hardware().await.ok(),
+            machines: self.machines().await.unwrap_or_default(),
             bottlenecks: Err("there are no operations".to_owned()),
             metrics: Vec::new(),
             nodes: Vec::new(),
             nodes_silent: BTreeMap::new(),
             summary,
             drills,
+            beside: None,
+            recorded: None,
         };
 
         let most = names.len().min(OPERATIONS_MAX);
@@ -95,6 +105,10 @@ impl Request<'_> {
         }
 
         self.slots(&mut material).await?;
+        if let Some(other) = self.beside {
+            progress(&format!("beside {other}"));
+            material.beside = Some(beside(self.api, &material, other, self.named).await?);
+        }
         progress("bottlenecks");
         material.bottlenecks = self.bottlenecks(range).await.map_err(|error| format!("{error:#}"));
         progress("metrics");
@@ -141,6 +155,16 @@ impl Request<'_> {
             all.add(self.get(&with_parameters("/api/v1/hardware", &parameters)).await?);
         }
         Ok(all)
+    }
+
+    /// What machines nodes run on, as far as they state it.
+    async fn machines(&self) -> Result<BTreeMap<String, NodeMachine>> {
+        let page = nodes::all_pages(self.api, &None, &None).await?;
+        let described = page.nodes.into_iter().filter_map(|of| {
+            let machine = NodeMachine { machine: of.machine?, plimsoll_version: of.row.version };
+            Some((of.row.node, machine))
+        });
+        Ok(described.collect())
     }
 
     /// The names of all operations, jobs' before the system's own.
@@ -208,7 +232,7 @@ impl Request<'_> {
     /// Adds an operation, if it has samples.
     async fn operation(&self, name: &str, material: &mut Material) -> Result<()> {
         let (limits, quantiles) = watched(&material.summary, name);
-        let (over, quantiles) = (list(&limits, "ns"), list(&quantiles, ""));
+        let (over, quantiles) = (list_limits(&limits, name), list(&quantiles));
         let of_whole = [("quantiles", quantiles), ("distribution", "true".to_owned())];
         let of_whole = of_whole.into_iter().chain(Some(("over", over.clone())));
         let of_whole: Vec<_> = of_whole.filter(|(_, value)| !value.is_empty()).collect();
@@ -310,7 +334,7 @@ impl Request<'_> {
             });
 
             for NodeAnswer { node, .. } in answering.into_iter().take(NODES_ASKED_MAX) {
-                let over = list(&watched(&material.summary, &operation).0, "ns");
+                let over = list_limits(&watched(&material.summary, &operation).0, &operation);
                 let more = [("distribution", "true".to_owned()), ("over", over)];
                 let Ok(page) = self.ask_node(&node, &operation, range, &more).await else {
                     continue;
@@ -369,12 +393,14 @@ impl Request<'_> {
 
     /// Adds each operation's slots with their distributions, or states why there are none.
     async fn slots(&self, material: &mut Material) -> Result<()> {
-        if !self.with_slots {
-            return Ok(());
-        }
         let mut left = BUCKETS_MAX;
+        let is_needed =
+            |name: &str| self.with_slots || (self.with_epochs && epoch_rank(name).is_some());
 
         for pages in &mut material.operations {
+            if !is_needed(&pages.whole.operation) {
+                continue;
+            }
             progress(&format!("slots of {}", pages.whole.operation));
 
             let Some(slots) = self.slots_of(&pages.whole, &mut left).await? else {
@@ -418,7 +444,7 @@ impl Request<'_> {
             let points = page.points.into_iter().filter(|point| point.count > 0);
 
             for point in points {
-                let buckets = point.distribution.iter().flat_map(PackedCounts::buckets).count();
+                let buckets = point.distribution.iter().flat_map(|of| of.counts.buckets()).count();
                 let Some(rest) = left.checked_sub(buckets) else { return Ok(None) };
                 *left = rest;
                 slots.push(point);
@@ -457,7 +483,7 @@ fn slot_seconds(whole: &HistoryPage) -> Result<f64> {
     Ok((range / SLOTS_MAX / slot).ceil().max(1.0) * slot)
 }
 
-/// The limits, in nanoseconds, and the quantiles that are asked for of an operation.
+/// The limits, in whole numbers of its unit, and the quantiles that are asked for of an operation.
 fn watched(summary: &Summary, operation: &str) -> (Vec<u64>, Vec<f64>) {
     let budgets = || summary.budgets.iter().filter(|budget| budget.operation == operation);
     let limits: BTreeSet<u64> = budgets().map(|budget| budget.limit_ns).collect();
@@ -471,9 +497,18 @@ fn watched(summary: &Summary, operation: &str) -> (Vec<u64>, Vec<f64>) {
     (limits.into_iter().take(QUERY_LIST_MAX).collect(), quantiles)
 }
 
-fn list<T: ToString>(values: &[T], unit: &str) -> String {
-    let values: Vec<String> = values.iter().map(|value| value.to_string() + unit).collect();
-    values.join(",")
+/// Limits as a query takes them, in the unit of the operation.
+fn list_limits(limits: &[u64], operation: &str) -> String {
+    let limit = |raw: &u64| match Unit::of(operation) {
+        Unit::Nanoseconds => format!("{raw}ns"),
+        Unit::Picoseconds => format!("{}ns", raw / 1_000),
+        unit @ (Unit::Bytes | Unit::Count) => unit.shown(*raw).to_string(),
+    };
+    list(&limits.iter().map(limit).collect::<Vec<_>>())
+}
+
+fn list<T: ToString>(values: &[T]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn seconds_now() -> f64 {

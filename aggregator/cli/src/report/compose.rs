@@ -14,6 +14,7 @@ use plimsoll_schemas::summary::{
     BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, MetricHistoryPage,
     OverLimit, Verdict,
 };
+use plimsoll_schemas::unit::Unit;
 
 use super::advice::{on_node, on_operation};
 use super::document::{
@@ -23,14 +24,17 @@ use super::document::{
 };
 use super::limits::{NODES_MAX, ROWS_MAX};
 use super::material::{Material, NodePoint, OperationPages};
-use super::samples::{epoch_rank, epochs_ms, written};
+use super::samples::{epochs_ms, written};
 use super::time_over::{FORMULA, LimitedQuantile, TimeOver};
+use crate::run_results::epoch_rank;
 use crate::time_range::shown;
 
 /// The width of a bucket: its share of the value, and no less than these seconds.
 const QUANTILE_ERROR: (f64, f64) = (0.001, 512e-9);
+/// The gauge by which the Python client's experiments send the memory of a process.
+const RESIDENT_GAUGE: &str = "process.resident_bytes";
 /// A range is complete from here on: intervals that end in the next slot leave some thousandths.
-const COMPLETE: f64 = 0.99;
+pub(super) const COMPLETE: f64 = 0.99;
 
 /// The document.
 ///
@@ -41,10 +45,11 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         material.operations.iter().filter_map(|pages| operation(material, pages)).collect();
     let hardware = Machines::of(material.hardware.as_ref(), &material.alerts.alerts);
     let ranking = ranking(material, &operations, &hardware, zone);
-    let hardware = hardware.shown_beside(&ranking.nodes);
+    let hardware = hardware.shown_beside(&ranking.nodes).with_descriptions(&material.machines);
     let range = range(material);
     let active = SecondsRange { from: range.from_seconds, to: range.to_seconds };
     let epochs = epochs(material);
+    let metrics = metrics(&material.metrics);
     let slots =
         || material.operations.iter().map(|of| (of.whole.operation.as_str(), &of.slots[..]));
     let has_slots = slots().any(|(_, slots)| !slots.is_empty());
@@ -57,11 +62,14 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         time_zone: zone_name(material.asked_at, zone),
         asked_at_seconds: material.asked_at,
         plimsoll_version: env!("CARGO_PKG_VERSION"),
+        summary: String::new(),
         notes: notes(material, &range, &operations, zone),
+        beside: material.beside.clone(),
         budgets: budgets(material),
         bottlenecks: material.bottlenecks.as_ref().ok().cloned(),
         bottlenecks_left_out: material.bottlenecks.as_ref().err().cloned(),
-        metrics: metrics(&material.metrics),
+        peak_resident_bytes: peak_resident_bytes(material, &metrics),
+        metrics,
         where_the_time_goes: ranking,
         range,
         operations,
@@ -71,9 +79,10 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         events: events(material, active),
         ledger: ledger(&material.ledger),
         drills: material.drills.clone(),
-        epoch_operation: epochs.map(|pages| pages.whole.operation.clone()),
-        epoch_time_ms: epochs.and_then(|pages| epochs_ms(&pages.slots, pages.point()?.count)),
-        epoch_time_ms_avg: epochs.and_then(|pages| Some(pages.point()?.mean? * 1e3)),
+        epoch_operation: epochs.operation,
+        epoch_source: epochs.source,
+        epoch_time_ms: epochs.time_ms,
+        epoch_time_ms_avg: epochs.avg_ms,
         samples: has_slots.then(|| written(slots())).transpose()?,
         samples_left_out: material.slots_left_out.clone(),
     })
@@ -199,6 +208,10 @@ fn notes(
         format!("{} left out; choose with --operation.", counted(left_out as u64, "operation")),
     );
 
+    let missing = material.recorded.iter().flat_map(|of| &of.epochs_missing);
+    let missing: Vec<String> = missing.cloned().collect();
+    note(!missing.is_empty(), format!("Epochs are missing: {}.", missing.join("; ")));
+
     let slots = material.slots_left_out.as_ref();
     note(slots.is_some(), format!("No samples by slot: {}.", slots.map_or("", String::as_str)));
     notes
@@ -222,7 +235,7 @@ fn budgets(material: &Material) -> Vec<BudgetResult> {
 fn budget(material: &Material, row: &BudgetRow) -> BudgetResult {
     let pages = material.operations.iter().find(|of| of.whole.operation == row.operation);
     let point = pages.and_then(OperationPages::point);
-    let limit = row.limit_ns as f64 / 1e9;
+    let limit = Unit::of(&row.operation).shown(row.limit_ns);
     let over = point.and_then(|point| over_limit(&point.over, limit));
     let count = point.map_or(0, |point| point.count);
     let allowed_ratio = 1.0 - row.quantile;
@@ -231,6 +244,7 @@ fn budget(material: &Material, row: &BudgetRow) -> BudgetResult {
     BudgetResult {
         budget: row.budget.clone(),
         operation: row.operation.clone(),
+        unit: Unit::other_than_seconds(&row.operation),
         quantile: row.quantile,
         limit_seconds: limit,
         count,
@@ -275,6 +289,7 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
 
     Some(OperationResult {
         operation: name.clone(),
+        unit: Unit::other_than_seconds(name),
         own: is_own_name(name),
         count: point.count,
         mean: point.mean,
@@ -285,7 +300,7 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
         completeness: point.completeness,
         limit_seconds,
         over: point.over.clone(),
-        distribution: point.distribution.iter().flat_map(BucketCount::all).collect(),
+        distribution: buckets(point, name),
         over_time: OverTime {
             step_seconds: pages.columns.step_seconds,
             columns: pages.columns.points.iter().map(column).collect(),
@@ -293,6 +308,11 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
             counts: pages.heatmap.counts.clone(),
         },
     })
+}
+
+fn buckets(point: &HistoryPoint, operation: &str) -> Vec<BucketCount> {
+    let counts = point.distribution.iter().map(|of| &of.counts);
+    counts.flat_map(|of| BucketCount::all(of, Unit::of(operation))).collect()
 }
 
 fn column(point: &HistoryPoint, limit: Option<f64>) -> Column {
@@ -321,7 +341,10 @@ fn budget_of<'b>(budgets: &'b [BudgetRow], operation: &str) -> Option<&'b Budget
 
 fn limit_of(budgets: &[BudgetRow], operation: &str) -> Option<LimitedQuantile> {
     let row = budget_of(budgets, operation)?;
-    Some(LimitedQuantile { quantile: row.quantile, seconds: row.limit_ns as f64 / 1e9 })
+    Some(LimitedQuantile {
+        quantile: row.quantile,
+        seconds: Unit::of(operation).shown(row.limit_ns),
+    })
 }
 
 fn ranking(
@@ -331,7 +354,9 @@ fn ranking(
     zone: &TimeZone,
 ) -> TimeRanking {
     let limit = |of: &OperationResult| limit_of(&material.summary.budgets, &of.operation);
-    let limited = operations.iter().filter_map(|of| Some((of, limit(of)?)));
+    // Bytes and counts over a limit take no time.
+    let times = operations.iter().filter(|of| Unit::of(&of.operation).is_time());
+    let limited = times.filter_map(|of| Some((of, limit(of)?)));
     let over = |(of, limit): (&OperationResult, LimitedQuantile)| {
         TimeOver::of(&of.distribution, limit, of.max.unwrap_or(f64::INFINITY))
     };
@@ -420,11 +445,12 @@ fn nodes_by_time(material: &Material, operations: &[OperationResult]) -> Vec<Ran
     let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
     for NodePoint { node, operation, point } in &material.nodes {
         // A slow broker is no fault of a node.
-        let is_of_jobs = operations.iter().any(|of| of.operation == *operation && !of.own);
+        let is_of_jobs = operations.iter().any(|of| of.operation == *operation && !of.own)
+            && Unit::of(operation).is_time();
         let limit = limit_of(&material.summary.budgets, operation).filter(|_| is_of_jobs);
         let Some(limit) = limit else { continue };
         let max = point.max.unwrap_or(f64::INFINITY);
-        let buckets: Vec<_> = point.distribution.iter().flat_map(BucketCount::all).collect();
+        let buckets = buckets(point, operation);
         let found = TimeOver::of(&buckets, limit, max);
         let over = over_limit(&point.over, limit.seconds).map_or(0, |over| over.over);
         let of = nodes.entry(node).or_insert_with(|| ranked_node(node));
@@ -536,11 +562,49 @@ fn ledger(page: &LedgerPage) -> LedgerResult {
     }
 }
 
-/// The operation that times epochs, if there is one.
-fn epochs(material: &Material) -> Option<&OperationPages> {
+/// The epochs of a report, and how they are known.
+#[derive(Default)]
+struct Epochs {
+    operation: Option<String>,
+    source: Option<String>,
+    time_ms: Option<Vec<f64>>,
+    avg_ms: Option<f64>,
+}
+
+/// Those that `plimsoll run` recorded, or else those of the history.
+fn epochs(material: &Material) -> Epochs {
+    let recorded = material.recorded.as_ref();
+    if let Some(of) = recorded.filter(|of| of.epoch_operation.is_some()) {
+        let processes = match of.epoch_processes {
+            1 => "one process".to_owned(),
+            n => format!("{n} processes"),
+        };
+        return Epochs {
+            operation: of.epoch_operation.clone(),
+            source: Some(format!("as recorded by {processes}, in the order of their ends")),
+            time_ms: Some(of.epoch_time_ms.clone()),
+            avg_ms: of.epoch_time_ms_avg,
+        };
+    }
+
     let ranked = material.operations.iter();
     let ranked = ranked.filter_map(|of| Some((epoch_rank(&of.whole.operation)?, of)));
-    ranked.min_by_key(|(rank, _)| *rank).map(|(_, of)| of)
+    let Some((_, pages)) = ranked.min_by_key(|(rank, _)| *rank) else { return Epochs::default() };
+    let source = "from the history: within a slot sorted, and rounded up to the end of a bucket \
+                  (`plimsoll run --results` records them)";
+    Epochs {
+        operation: Some(pages.whole.operation.clone()),
+        source: Some(source.to_owned()),
+        time_ms: pages.point().and_then(|point| epochs_ms(&pages.slots, point.count)),
+        avg_ms: pages.point().and_then(|point| Some(point.mean? * 1e3)),
+    }
+}
+
+/// That of the processes that `plimsoll run` recorded, or else of what jobs sent themselves.
+fn peak_resident_bytes(material: &Material, metrics: &[MetricResult]) -> Option<f64> {
+    let recorded = material.recorded.as_ref().and_then(|of| of.peak_resident_bytes);
+    let sent = || metrics.iter().find(|of| of.metric == RESIDENT_GAUGE)?.point.max;
+    recorded.map(|bytes| bytes as f64).or_else(sent)
 }
 
 #[cfg(test)]

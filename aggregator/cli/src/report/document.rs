@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_compare::Comparison;
 use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
-    Band, BottlenecksPage, BucketCount, EventRow, Freshness, Ledger, MetricKind, MetricPoint,
-    OverLimit, QuantileValue, Verdict,
+    Band, BottlenecksPage, BucketCount, EventRow, Freshness, Ledger, MachineDescription,
+    MetricKind, MetricPoint, OverLimit, QuantileValue, Verdict,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -36,8 +37,13 @@ pub(super) struct Document {
     /// Version of the command.
     pub(super) plimsoll_version: &'static str,
     pub(super) range: Range,
+    /// One sentence: what is over its budget, where and since when, or that all is within.
+    pub(super) summary: String,
     /// What a reader must know before reading on, such as what is missing.
     pub(super) notes: Vec<String>,
+    /// The comparison with another run, which is A.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) beside: Option<Beside>,
     pub(super) budgets: Vec<BudgetResult>,
     /// Jobs' operations first.
     pub(super) operations: Vec<OperationResult>,
@@ -59,17 +65,34 @@ pub(super) struct Document {
     /// The operation that the two following keys are about: one named like an epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) epoch_operation: Option<String>,
-    /// Each epoch's time in milliseconds, in the order of time, as far as slots have one.
+    /// How each time is known, and in what order they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) epoch_source: Option<String>,
+    /// Each epoch's time in milliseconds, as recorded or as far as slots have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) epoch_time_ms: Option<Vec<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) epoch_time_ms_avg: Option<f64>,
+    /// The most resident memory of one process of the run, as far as it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peak_resident_bytes: Option<f64>,
     /// The samples of each slot, as a baseline of `plimsoll compare` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) samples: Option<Box<RawValue>>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) samples_left_out: Option<String>,
+}
+
+/// The report beside another run.
+#[derive(Clone, Serialize)]
+pub(super) struct Beside {
+    /// What the report is compared with.
+    pub(super) a: String,
+    /// What it is of.
+    pub(super) b: String,
+    #[serde(flatten)]
+    pub(super) comparison: Comparison,
 }
 
 /// A counter or gauge over the range.
@@ -117,6 +140,9 @@ pub(super) struct Range {
 pub(super) struct BudgetResult {
     pub(super) budget: String,
     pub(super) operation: String,
+    /// What values are where they are no seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unit: Option<&'static str>,
     pub(super) quantile: f64,
     pub(super) limit_seconds: f64,
     pub(super) count: u64,
@@ -146,6 +172,9 @@ pub(super) struct LatestVerdict {
 #[derive(Serialize)]
 pub(super) struct OperationResult {
     pub(super) operation: String,
+    /// What values are where they are no seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unit: Option<&'static str>,
     /// True for what the system measures of itself.
     pub(super) own: bool,
     pub(super) count: u64,
@@ -242,6 +271,16 @@ pub(super) struct Machines {
     /// Where the readings are from, or why there are none.
     pub(super) source: String,
     pub(super) nodes: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What each of these machines is, as far as its node states it.
+    pub(super) described: BTreeMap<String, NodeMachine>,
+}
+
+/// What machine a node runs on, and its own version.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct NodeMachine {
+    #[serde(flatten)]
+    pub(super) machine: MachineDescription,
+    pub(super) plimsoll_version: String,
 }
 
 /// An alert that was active in the range.

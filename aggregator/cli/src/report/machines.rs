@@ -7,7 +7,7 @@ use plimsoll_schemas::alert::AlertRow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::{Machines, RankedNode};
+use super::document::{Machines, NodeMachine, RankedNode};
 use super::limits::{NODES_MAX, READINGS_MAX};
 
 /// Sensors whose newest reading is a state. A counter's is a sum since the machine started.
@@ -80,7 +80,7 @@ impl Machines {
             if page.next.is_some() {
                 source += &format!("; of the first {} nodes by name", page.nodes.len());
             }
-            return Self { source, nodes };
+            return Self { source, nodes, ..Self::default() };
         }
 
         let nodes = of_alerts(alerts);
@@ -92,11 +92,19 @@ impl Machines {
             }
         };
 
-        Self { source: source.to_owned(), nodes }
+        Self { source: source.to_owned(), nodes, ..Self::default() }
     }
 }
 
 impl Machines {
+    /// Adds what the machines with a row are, or the first of them by name where none has one.
+    pub(super) fn with_descriptions(mut self, all: &BTreeMap<String, NodeMachine>) -> Self {
+        let is_shown = |name: &str| self.nodes.is_empty() || self.nodes.contains_key(name);
+        let shown = all.iter().filter(|(name, _)| is_shown(name)).take(NODES_MAX);
+        self.described = shown.map(|(name, of)| (name.clone(), of.clone())).collect();
+        self
+    }
+
     /// As many as a report shows: those of the ranked nodes first, then by name.
     pub(super) fn shown_beside(mut self, ranked: &[RankedNode]) -> Self {
         let all = self.nodes.len();

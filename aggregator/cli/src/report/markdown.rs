@@ -7,7 +7,7 @@ use super::sections::{sections, title};
 use super::tables::{Section, Table, Tone};
 
 pub(super) fn text(of: &Document, zone: &TimeZone) -> String {
-    let mut text = format!("# {}\n", escaped(&title(of)));
+    let mut text = format!("# {}\n\n**{}**\n", escaped(&title(of)), escaped(&of.summary));
     sections(of, zone).iter().for_each(|of| section(&mut text, of));
     text
 }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_compare::history::SecondsRange;
 use plimsoll_schemas::alert::{AlertState, AlertsPage, Scope};
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::{
     BottlenecksPage, EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage,
     MetricHistoryPage, Summary,
 };
 
-use super::document::{DrillResult, Subject};
+use super::document::{Beside, DrillResult, NodeMachine, Subject};
 use super::machines::HardwarePage;
+use crate::run_results::RecordedEpochs;
 
 /// Everything that a report is made of.
 pub(super) struct Material {
@@ -45,14 +47,33 @@ pub(super) struct Material {
     pub(super) ledger: LedgerPage,
     /// `/api/v1/hardware`, if the aggregator has it.
     pub(super) hardware: Option<HardwarePage>,
+    /// What machines nodes run on, by node, from `/api/v1/nodes`; empty from an aggregator without.
+    pub(super) machines: BTreeMap<String, NodeMachine>,
     /// `/api/v1/bottlenecks`, or why there is none.
     pub(super) bottlenecks: Result<BottlenecksPage, String>,
     /// `/api/v1/query?metric=` over the whole range; empty from an aggregator without metrics.
     pub(super) metrics: Vec<MetricHistoryPage>,
     pub(super) drills: Vec<DrillResult>,
+    /// The comparison with another run, if one is beside it.
+    pub(super) beside: Option<Beside>,
+    /// What `plimsoll run` recorded of the run, if its results were given.
+    pub(super) recorded: Option<RecordedEpochs>,
 }
 
 impl Material {
+    /// The limit of each operation: that of the budget that is named like it, or of the first.
+    pub(super) fn limits(&self) -> BTreeMap<Operation, u64> {
+        let budgets = self.summary.budgets.iter();
+        let mut limits = BTreeMap::new();
+        for of in budgets.filter_map(|of| Some((of, Operation::new(&of.operation).ok()?))) {
+            let (budget, operation) = of;
+            if budget.budget == budget.operation || !limits.contains_key(&operation) {
+                limits.insert(operation, budget.limit_ns);
+            }
+        }
+        limits
+    }
+
     /// Nodes for which an alert about one of the operations fires.
     pub(super) fn firing_nodes(&self) -> BTreeSet<&str> {
         let is_of = |name: &str| self.operations.iter().any(|of| of.whole.operation == name);

@@ -6,6 +6,9 @@ use plimsoll_schemas::summary::MetricKind;
 use super::document::{Document, MetricResult};
 use super::tables::{Cell, Section, figure, table, text};
 
+/// Counters of tokens beside the range; the section has all.
+const TOKENS_SHOWN: usize = 4;
+
 pub(super) fn metrics(of: &Document) -> Section {
     let heading =
         ["Metric", "Total", "A second", "A second of its operation", "Mean", "Least", "Highest"];
@@ -18,6 +21,22 @@ pub(super) fn metrics(of: &Document) -> Section {
         paragraphs: vec![about.to_owned()],
         tables: vec![table("Metrics", &heading, rows, "No job sent counters or gauges.")],
     }
+}
+
+/// The rates of counters of tokens, by wall time and by the time of their operation.
+pub(super) fn tokens(of: &[MetricResult]) -> Option<String> {
+    let is_tokens = |of: &&MetricResult| {
+        of.kind == MetricKind::Counter && (of.metric == "tokens" || of.metric.ends_with(".tokens"))
+    };
+    let rates = of.iter().filter(is_tokens).filter_map(|of| {
+        let by_time = match (&of.operation, of.point.per_operation_second) {
+            (Some(operation), Some(rate)) => format!(" ({} of {operation})", number(rate)),
+            _ => String::new(),
+        };
+        Some(format!("{} {}{by_time}", of.metric, number(of.point.per_second?)))
+    });
+    let rates: Vec<String> = rates.take(TOKENS_SHOWN).collect();
+    (!rates.is_empty()).then(|| rates.join(", "))
 }
 
 fn row(of: &MetricResult) -> Vec<Cell> {

@@ -8,9 +8,12 @@
 
 mod advice;
 mod ask;
+mod beside;
 mod compose;
 mod document;
 mod drill;
+mod epochs;
+mod headline;
 mod html;
 mod limits;
 mod machines;
@@ -32,12 +35,13 @@ mod words;
 use plimsoll_runtime::stdout::print;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Zoned;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
+use crate::run_results::{RecordedEpochs, RunResults};
 use crate::runs::run_of;
 use crate::targets::Target;
 use crate::time_range::TimeRange;
@@ -45,6 +49,7 @@ use ask::Request;
 use compose::compose;
 use document::DrillResult;
 use drill::read;
+use headline::headline;
 use material::Material;
 use redact::redact;
 pub(crate) use samples::side_of;
@@ -66,9 +71,11 @@ pub enum Format {
 #[command(after_help = "Examples:
   plimsoll report --last 1h --output report.html
   plimsoll report run:v42 --output v42.html
+  plimsoll report run:v42 --beside run:v41 --output v42.html
   plimsoll report --from 10:05 --to 10:10 --operation fetch           Markdown on standard output
   plimsoll report run:v42 --output v42.json && plimsoll compare v41.json v42.json
   drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
+  plimsoll report run:v42 --results v42-results.json --output v42.html
   plimsoll report run:v42 --redact --output to-share.html
 
 Without --format, the suffix of --output decides: .html, .md or .json. Ranges are widened to whole
@@ -97,6 +104,12 @@ pub struct ReportArgs {
     /// Report of a drill, as printed by --json of any drill but drill-sim; may be repeated
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
+    /// Compare with another run, range or file, as A of `plimsoll compare`; the report is B
+    #[arg(long, value_name = "SIDE")]
+    beside: Option<String>,
+    /// Results of the run, as `plimsoll run --results` wrote them: its epochs as recorded
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
     /// Replace names of nodes, hosts, users, runs and the mesh, values of labels, and paths by
     /// pseudonyms
     #[arg(long)]
@@ -122,10 +135,13 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
 
     let drills: Vec<DrillResult> =
         args.drill.iter().map(|path| read(path)).collect::<Result<_>>()?;
+    let recorded = args.results.as_deref().map(|path| recorded(path, &wanted)).transpose()?;
     let api = args.at.api()?;
     let with_slots = format == Format::Json;
-    let request = Request { api: &api, wanted, named: &args.operation, with_slots };
-    let material = request.send(drills).await?;
+    let with_epochs = recorded.as_ref().is_none_or(|of| of.epoch_operation.is_none());
+    let (named, beside) = (&args.operation, args.beside.as_deref());
+    let request = Request { api: &api, wanted, named, with_slots, with_epochs, beside };
+    let material = Material { recorded, ..request.send(drills).await? };
     let text = rendered(&material, &now, Form { format, redact: args.redact })?;
 
     match &args.output {
@@ -134,6 +150,16 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     }
 
     Ok(Exit::Success)
+}
+
+/// The epochs in the results of the run that is wanted.
+fn recorded(path: &Path, wanted: &Wanted) -> Result<RecordedEpochs> {
+    let found = RunResults::read(path)?;
+    let Wanted::Run(name) = wanted else {
+        bail!("--results {}: give run:{} too", path.display(), found.run);
+    };
+    ensure!(found.run == *name, "--results {}: of run {}, not {name}", path.display(), found.run);
+    Ok(found.epochs)
 }
 
 /// How a report is written, and whether with its names.
@@ -150,6 +176,7 @@ fn rendered(material: &Material, now: &Zoned, form: Form) -> Result<String> {
     if form.redact {
         redact(&mut document, material)?;
     }
+    document.summary = headline(&document, zone);
     Ok(match form.format {
         Format::Html => html::page(&document, zone),
         Format::Markdown => markdown::text(&document, zone),

@@ -49,7 +49,9 @@ impl NameKind {
 pub(super) struct Pseudonyms {
     /// Names that free text is searched for.
     known: BTreeMap<String, NameKind>,
-    /// Their lengths in bytes.
+    /// Names that stay wherever a text has them.
+    kept: BTreeSet<String>,
+    /// Lengths of those that are known, in bytes.
     lengths: BTreeSet<usize>,
     given: BTreeMap<String, String>,
     issued: BTreeSet<String>,
@@ -64,6 +66,17 @@ impl Pseudonyms {
             self.lengths.insert(name.len());
             self.known.entry(name.to_owned()).or_insert(kind);
         }
+        // Texts name a host without its domain too, also one that no node is called by.
+        let host = name.split_once('.').map(|(host, _)| host);
+        let host = host.filter(|host| !self.kept.contains(*host) && !is_address(name));
+        if let (Some(host), NameKind::Node | NameKind::Host) = (host, kind) {
+            self.know(host, kind);
+        }
+    }
+
+    /// Keeps the name of an operation in texts, although it has the form of a host.
+    pub(super) fn keep(&mut self, operation: &str) {
+        self.kept.insert(operation.to_owned());
     }
 
     /// What stands for a name. Numbers, such as a rank, stay.
@@ -96,7 +109,13 @@ impl Pseudonyms {
     pub(super) fn text(&mut self, text: &str) -> String {
         let known = self.without_known(text);
         let is_break = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;|".contains(c);
-        known.split_inclusive(is_break).map(|word| self.word(word, is_break)).collect()
+        let mut is_announced = false;
+        let words = known.split_inclusive(is_break).map(|word| {
+            let changed = self.word(word, is_break, is_announced);
+            is_announced = announces_host(word.trim_end_matches(|c| is_break(c) || c == ':'));
+            changed
+        });
+        words.collect()
     }
 
     /// Names that are known, the longest first, where they are whole words.
@@ -132,17 +151,22 @@ impl Pseudonyms {
         self.lengths.iter().rev().find(is_found).copied()
     }
 
-    /// One word, with the character that ends it.
-    fn word(&mut self, word: &str, is_break: impl Fn(char) -> bool) -> String {
+    /// One word, with the character that ends it; `is_announced` after such as `host`.
+    fn word(&mut self, word: &str, is_break: impl Fn(char) -> bool, is_announced: bool) -> String {
         let bare = word.trim_end_matches(|c| is_break(c) || ".:!?".contains(c));
         let after = &word[bare.len()..];
         let replaced = match bare.split_once('=') {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => {
                 format!("{key}={}", self.name(value, NameKind::of_label(key, value)))
             }
-            _ => match kind_of_form(bare) {
-                Some(kind) => self.name(bare, kind),
-                None => bare.to_owned(),
+            _ if self.kept.contains(bare) => bare.to_owned(),
+            _ => match (kind_of_form(bare), bare.split_once(':')) {
+                (Some(kind), _) => self.name(bare, kind),
+                (None, _) if is_announced && is_numbered(bare) => self.name(bare, NameKind::Host),
+                (None, Some((key, host))) if announces_host(key) && is_numbered(host) => {
+                    format!("{key}:{}", self.name(host, NameKind::Host))
+                }
+                (None, _) => bare.to_owned(),
             },
         };
         replaced + after
@@ -166,14 +190,41 @@ fn without_domain(after: &str) -> &str {
     rest
 }
 
+fn is_address(word: &str) -> bool {
+    word.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok()
+}
+
+/// A host with its domain: three labels, or two of which the first has a digit, since `train.py`
+/// and `fetch.tokens` are none.
+fn is_host(word: &str) -> bool {
+    let host = word.split_once(':').map_or(word, |(host, _)| host);
+    let labels: Vec<&str> = host.split('.').collect();
+    let is_label = |label: &&str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let top = labels.last().copied().unwrap_or_default();
+    let is_top = top.len() > 1 && top.chars().all(|c| c.is_ascii_alphabetic());
+    let is_long = labels.len() > 2 || (labels.len() == 2 && is_numbered(host));
+    is_long && is_top && labels.iter().all(is_label)
+}
+
+/// A name such as `web12`.
+fn is_numbered(word: &str) -> bool {
+    let label = word.split(['.', ':']).next().unwrap_or_default();
+    label.starts_with(|c: char| c.is_alphabetic()) && label.contains(|c: char| c.is_ascii_digit())
+}
+
+fn announces_host(word: &str) -> bool {
+    let words = ["host", "hostname", "machine", "node", "server"];
+    words.iter().any(|of| word.eq_ignore_ascii_case(of))
+}
+
 /// What a word is by its form, if that shows it.
 fn kind_of_form(word: &str) -> Option<NameKind> {
     let is_path = |word: &str| word.len() > 1 && (word.starts_with('/') || word.starts_with("~/"));
-    let is_address =
-        |word: &str| word.parse::<IpAddr>().is_ok() || word.parse::<SocketAddr>().is_ok();
     match word {
         _ if is_path(word) => Some(NameKind::Path),
-        _ if word.contains("://") || is_address(word) => Some(NameKind::Host),
+        _ if word.contains("://") || is_address(word) || is_host(word) => Some(NameKind::Host),
         _ if word.split_once('@').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
             Some(NameKind::User)
         }
@@ -201,7 +252,9 @@ mod tests {
             ("node-1", NameKind::Node),
             ("big model", NameKind::Value),
             ("42", NameKind::Value),
+            ("db.lab", NameKind::Host),
         ]);
+        names.keep("fetch2.tokens");
         for (text, expected) in [
             ("fetch on gpu7: 42 ms, limit 18 ms", "fetch on node-2: 42 ms, limit 18 ms"),
             ("gpu7-b, gpu7 and node-1", "node-3, node-2 and node-4"),
@@ -212,6 +265,20 @@ mod tests {
             ("rank=3 user=ann of big model", "rank=3 user=user-1 of value-1"),
             ("ann@lab.example from 10.0.0.7:80", "user-2 from host-1"),
             ("see http://h/x, 3/4 of 5 s", "see host-2, 3/4 of 5 s"),
+            ("web12.lab is down, a.b.example:80 too", "host-3 is down, host-4 too"),
+            (
+                "host web13 reset; Node: box9b, host:web14.",
+                "host host-5 reset; Node: host-6, host:host-7.",
+            ),
+            (
+                "node 3 of train.py, p99 of fetch2.tokens",
+                "node 3 of train.py, p99 of fetch2.tokens",
+            ),
+            (
+                "host is away, host: 10 ms, version 1.2.3",
+                "host is away, host: 10 ms, version 1.2.3",
+            ),
+            ("db.lab.example restarted db", "host-8 restarted host-9"),
             ("", ""),
         ] {
             assert_eq!(names.text(text), expected);

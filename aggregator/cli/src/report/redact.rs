@@ -7,14 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use plimsoll_compare::{Compared, ComparedRate, Comparison};
 use plimsoll_schemas::alert::{Evidence, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName};
-use plimsoll_schemas::summary::{BottlenecksPage, EventRow};
+use plimsoll_schemas::summary::{BottlenecksPage, EventRow, MachineDescription};
 use serde_json::{Value, to_value};
 
+use super::beside::THIS_RANGE;
 use super::document::{
-    AlertResult, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
-    RankedNode, RankedOperation, Subject, TimeRanking,
+    AlertResult, Beside, ChangeResult, Document, DrillResult, Expectation, LedgerResult, Machines,
+    NodeMachine, RankedNode, RankedOperation, Subject, TimeRanking,
 };
 use super::machines::HardwarePage;
 use super::material::Material;
@@ -30,6 +32,7 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
         mesh,
         subject,
         notes,
+        beside,
         where_the_time_goes,
         bottlenecks,
         bottlenecks_left_out,
@@ -45,11 +48,15 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
         time_zone: _,
         asked_at_seconds: _,
         plimsoll_version: _,
+        // Written afterwards.
+        summary: _,
         range: _,
         budgets: _,
         operations: _,
         metrics: _,
         epoch_operation: _,
+        epoch_source: _,
+        peak_resident_bytes: _,
         epoch_time_ms: _,
         epoch_time_ms_avg: _,
         samples: _,
@@ -61,10 +68,15 @@ pub(super) fn redact(document: &mut Document, material: &Material) -> Result<()>
         *run = names.name(run, NameKind::Run);
     }
     texts(notes, &mut names);
+    beside.iter_mut().for_each(|of| of_beside(of, &mut names));
     ranking(where_the_time_goes, &mut names);
     bottlenecks.iter_mut().for_each(|page| of_bottlenecks(page, &mut names));
     bottlenecks_left_out.iter_mut().for_each(|why| *why = names.text(why));
-    let Machines { source: _, nodes } = hardware;
+    let Machines { source: _, nodes, described } = hardware;
+    *described = std::mem::take(described)
+        .into_iter()
+        .map(|(node, of)| (names.name(&node, NameKind::Node), description(of, &mut names)))
+        .collect();
     *nodes = std::mem::take(nodes)
         .into_iter()
         .map(|(node, of)| (names.name(&node, NameKind::Node), machine(of, &mut names)))
@@ -95,15 +107,23 @@ fn known(material: &Material) -> Result<Pseudonyms> {
     if let Subject::Run(run) = &material.subject {
         names.know(run, NameKind::Run);
     }
+    if let Some(of) = &material.beside {
+        let runs = of.comparison.a_runs.iter().chain(&of.comparison.b_runs);
+        let runs = runs.filter(|run| !is_range(run));
+        runs.for_each(|run| names.know(run, NameKind::Run));
+    }
     let nodes = (material.nodes.iter().map(|row| row.node.as_str()))
         .chain(material.nodes_silent.keys().map(String::as_str))
-        .chain(material.hardware.iter().flat_map(HardwarePage::names));
+        .chain(material.hardware.iter().flat_map(HardwarePage::names))
+        .chain(material.machines.keys().map(String::as_str));
     nodes.for_each(|node| names.know(node, NameKind::Node));
 
     // Names of operations stay, whatever else has them.
     let of_history = material.operations.iter().map(|of| of.whole.operation.as_str());
     let of_summary = material.summary.operations.iter().map(|of| of.operation.as_str());
     let operations: BTreeSet<&str> = of_history.chain(of_summary).collect();
+    let metrics = material.metrics.iter().map(|page| page.metric.as_str());
+    operations.iter().copied().chain(metrics).for_each(|name| names.keep(name));
     // Not the labels of sensors: many are plain words, such as `memory`, that sentences have too.
     let Material { summary, alerts, events, ledger, .. } = material;
     let pages = [to_value(summary)?, to_value(alerts)?, to_value(events)?, to_value(ledger)?];
@@ -148,6 +168,52 @@ fn texts(of: &mut [String], names: &mut Pseudonyms) {
     of.iter_mut().for_each(|text| *text = names.text(text));
 }
 
+fn of_beside(of: &mut Beside, names: &mut Pseudonyms) {
+    let Beside { a, b, comparison } = of;
+    let Comparison {
+        a_runs,
+        b_runs,
+        operations,
+        rates,
+        // Operations and figures stay.
+        verdict: _,
+        confidence: _,
+        floor_confidence: _,
+        tolerance: _,
+        within_runs_only: _,
+    } = comparison;
+
+    // Before sentences: these name the runs at fault.
+    let runs = a_runs.iter_mut().chain(b_runs);
+    runs.for_each(|run| *run = run_name(run, names));
+    for Compared { reason, a_runs, b_runs, .. } in operations.values_mut() {
+        let runs = a_runs.iter_mut().chain(b_runs);
+        runs.for_each(|of| of.run = run_name(&of.run, names));
+        reason.iter_mut().for_each(|why| *why = names.text(why));
+    }
+    for ComparedRate { reason, a_runs, b_runs, .. } in rates.values_mut() {
+        let runs = a_runs.iter_mut().chain(b_runs);
+        runs.for_each(|of| of.run = run_name(&of.run, names));
+        reason.iter_mut().for_each(|why| *why = names.text(why));
+    }
+    for side in [a, b] {
+        let parts = side.split(',').map(|run| run_name(run, names));
+        *side = parts.collect::<Vec<_>>().join(",");
+    }
+}
+
+/// A range of times names nothing.
+fn run_name(of: &str, names: &mut Pseudonyms) -> String {
+    match is_range(of) {
+        true => of.to_owned(),
+        false => names.name(of, NameKind::Run),
+    }
+}
+
+fn is_range(of: &str) -> bool {
+    of.starts_with("range:") || of == THIS_RANGE
+}
+
 fn ranking(of: &mut TimeRanking, names: &mut Pseudonyms) {
     let TimeRanking { formula: _, operations, nodes_by, nodes } = of;
     for RankedOperation { advice, .. } in operations {
@@ -162,7 +228,7 @@ fn ranking(of: &mut TimeRanking, names: &mut Pseudonyms) {
 }
 
 fn of_bottlenecks(page: &mut BottlenecksPage, names: &mut Pseudonyms) {
-    let BottlenecksPage { mesh, run, rollup, values, bottlenecks, .. } = page;
+    let BottlenecksPage { mesh, run, rollup, values, node, bottlenecks, .. } = page;
     *mesh = names.name(mesh, NameKind::Mesh);
     run.iter_mut().for_each(|run| *run = names.name(run, NameKind::Run));
     // The keys of a roll-up's labels are not on the page: its name states the only one of most.
@@ -170,6 +236,10 @@ fn of_bottlenecks(page: &mut BottlenecksPage, names: &mut Pseudonyms) {
     let values = values.iter_mut().flatten();
     values.for_each(|value| *value = names.name(value, NameKind::of_label(by, value)));
 
+    if let Some(of) = node {
+        of.node = names.name(&of.node, NameKind::Node);
+        of.error = of.error.as_deref().map(|why| names.text(why));
+    }
     for row in bottlenecks {
         if let Some(node) = &mut row.node {
             let name = names.name(node.as_str(), NameKind::Node);
@@ -177,6 +247,17 @@ fn of_bottlenecks(page: &mut BottlenecksPage, names: &mut Pseudonyms) {
         }
         row.evidence = names.text(&row.evidence);
     }
+}
+
+/// Kernels and systems that a site built may be named by it.
+fn description(of: NodeMachine, names: &mut Pseudonyms) -> NodeMachine {
+    let NodeMachine { machine, plimsoll_version } = of;
+    let MachineDescription { cpu, cores, memory_bytes, gpus, gpu_driver, kernel, os } = machine;
+    let texts = [cpu, gpu_driver, kernel, os];
+    let [cpu, gpu_driver, kernel, os] = texts.map(|of| of.map(|of| names.text(&of)));
+    let gpus = gpus.into_iter().map(|(model, n)| (names.text(&model), n)).collect();
+    let machine = MachineDescription { cpu, cores, memory_bytes, gpus, gpu_driver, kernel, os };
+    NodeMachine { machine, plimsoll_version }
 }
 
 /// Readings by sensor, whose labels follow its name.

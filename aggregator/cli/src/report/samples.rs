@@ -8,6 +8,7 @@ use plimsoll_compare::history::measured;
 use plimsoll_compare::{Side, baseline};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::{BucketCount, HistoryPoint};
+use plimsoll_schemas::unit::Unit;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -56,16 +57,6 @@ pub(super) fn written<'a>(
     Ok(RawValue::from_string(baseline::write(&side)?)?)
 }
 
-/// Whether an operation times epochs, and how surely: the lower, the more.
-pub(super) fn epoch_rank(operation: &str) -> Option<usize> {
-    let of = |is: &dyn Fn(&str) -> bool| is(operation);
-    let forms: [&dyn Fn(&str) -> bool; 3] =
-        [&|name| name == "epoch", &|name| name.ends_with("epoch"), &|name| {
-            name.starts_with("epoch")
-        }];
-    forms.into_iter().position(of)
-}
-
 /// Each sample in milliseconds as the upper end of its bucket, slot by slot; `None` if there are
 /// too many, or no slots.
 pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> {
@@ -75,7 +66,8 @@ pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> 
     let mut epochs = Vec::new();
     for point in slots {
         let max = point.max.unwrap_or(f64::INFINITY);
-        for bucket in point.distribution.iter().flat_map(BucketCount::all) {
+        let counts = point.distribution.as_ref().map(|of| &of.counts);
+        for bucket in counts.into_iter().flat_map(|of| BucketCount::all(of, Unit::Nanoseconds)) {
             let samples = usize::try_from(bucket.count).ok()?;
             // Through whole nanoseconds, so that JSON has no digits that come from the unit.
             let ms = (bucket.upper.min(max) * 1e9).round() / 1e6;
@@ -90,6 +82,7 @@ mod tests {
     use std::time::Duration;
 
     use plimsoll_schemas::histogram::{Histogram, PackedCounts, layout};
+    use plimsoll_schemas::summary::BucketCounts;
     use plimsoll_schemas::time::nanos;
 
     use super::*;
@@ -110,7 +103,10 @@ mod tests {
             quantiles: Vec::new(),
             over: Vec::new(),
             completeness: None,
-            distribution: Some(PackedCounts::from(&recorded)),
+            distribution: Some(BucketCounts {
+                unit: Unit::Nanoseconds,
+                counts: PackedCounts::from(&recorded),
+            }),
         }
     }
 
@@ -142,7 +138,5 @@ mod tests {
         assert_eq!(epochs_ms(&slots, 4).unwrap(), epochs);
         assert_eq!(epochs_ms(&slots, EPOCHS_MAX + 1), None);
         assert_eq!(epochs_ms(&[], 4), None);
-        let ranks = ["epoch", "train_epoch", "epoch_hook", "fetch"].map(epoch_rank);
-        assert_eq!(ranks, [Some(0), Some(1), Some(2), None]);
     }
 }

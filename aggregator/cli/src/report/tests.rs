@@ -1,19 +1,26 @@
 //! Whole reports from the pages of an aggregator: what each form holds, and what it must not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use plimsoll_compare::history::SecondsRange;
+use plimsoll_compare::table::percent;
+use plimsoll_compare::{
+    BucketLayout, Measured, MeasuredRate, Named, Options, RateSlot, Side, Slot, compare_runs,
+};
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::summary::{Freshness, Ledger, Verdict};
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::{BudgetRow, Freshness, Ledger, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::document::{DrillResult, Expectation, Subject};
+use super::document::{Beside, DrillResult, Expectation, NodeMachine, Subject};
 use super::material::{Material, NodePoint, OperationPages};
 use super::{Form, Format};
+use crate::run_results::RecordedEpochs;
 
 const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"y|`[z](w)";
 
@@ -109,7 +116,8 @@ fn a_counter_has_its_total_and_its_rates_in_each_form() {
     assert_eq!((&found["metric"], &found["sum"]), (&"fetch.tokens".into(), &4_000.0.into()));
     for format in [Format::Markdown, Format::Html] {
         let text = rendered(&material, &now(), format).unwrap();
-        for words in ["fetch.tokens", "4,000", "2,000 (fetch)"] {
+        let rates = "fetch.tokens 200 (2,000 of fetch)";
+        for words in ["fetch.tokens", "4,000", "2,000 (fetch)", "Tokens a second", rates] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
@@ -199,6 +207,63 @@ fn material(operation: &str, name: &str) -> Material {
             }],
             expectations_left_out: 0,
         }],
+        recorded: None,
+        machines: BTreeMap::new(),
+        beside: None,
+    }
+}
+
+/// Two runs of two minutes, the second a half slower.
+fn side(slower: u64) -> Side {
+    let mut measured = Measured::new(BucketLayout::MESH);
+    let slot = |n: u64| {
+        let mut samples = Histogram::default();
+        (0..50).for_each(|at| samples.record(slower * (4_000_000 + 100_000 * ((7 * at + n) % 50))));
+        let samples = Packed::from(&samples);
+        Slot { node: None, start_ns: n, length_ns: 1, samples }
+    };
+    measured.slots.extend((0..120).map(slot));
+    let slots =
+        (0..120).map(|n| RateSlot { amount: 60.0, seconds: slower as f64 + f64::from(n % 3) });
+    let rate = MeasuredRate { operation: None, slots: slots.collect() };
+    let named = |name: &str| Operation::new(name).unwrap();
+    Side { operations: [(named("fetch"), measured)].into(), rates: [(named("rows"), rate)].into() }
+}
+
+#[test]
+fn another_run_beside_it_is_in_every_form_with_the_figures_of_compare() {
+    let (a, b) = (side(2), side(3));
+    let sides: [&[Named<Side>]; 2] =
+        [&[Named { name: "v41", of: &a }], &[Named { name: "v42", of: &b }]];
+    let comparison = compare_runs(sides, &Options { tolerance: 0.01, ..Options::default() });
+    let median = comparison.operations["fetch"].shifts[4].change.unwrap();
+    let shift = percent(median.estimate);
+    let mut material = material("fetch", "v42");
+    let beside =
+        |a: &str| Beside { a: a.to_owned(), b: "v42".to_owned(), comparison: comparison.clone() };
+    material.beside = Some(beside("v41"));
+
+    for format in [Format::Markdown, Format::Html] {
+        let text = rendered(&material, &now(), format).unwrap();
+        for words in [
+            "Beside another run",
+            "A is v41, B is v42: worse",
+            &shift,
+            "rows/s",
+            "within these runs only",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+    let json = &as_json(&material)["beside"];
+    assert_eq!((&json["a"], &json["verdict"]), (&"v41".into(), &"worse".into()));
+    let found = &json["operations"]["fetch"]["shifts"][4]["change"]["estimate"];
+    assert_eq!(found.as_f64(), Some(median.estimate));
+
+    for format in [Format::Markdown, Format::Html, Format::Json] {
+        let form = Form { format, redact: true };
+        let text = super::rendered(&material, &now(), form).unwrap();
+        assert!(!text.contains("v41") && text.contains("worse"), "{text}");
     }
 }
 
@@ -208,6 +273,141 @@ fn rendered(material: &Material, now: &Zoned, format: Format) -> Result<String> 
 
 fn as_json(material: &Material) -> Value {
     serde_json::from_str(&rendered(material, &now(), Format::Json).unwrap()).unwrap()
+}
+
+/// What changes in a mesh, and the sentence or the end of it.
+type SentenceCase<'a> = (&'a dyn Fn(&mut Material), String);
+
+#[test]
+fn one_sentence_names_what_is_over_or_why_nothing_is() {
+    let fires = "alert epoch_hook firing since 1970-01-01 00:15:05+00:00";
+    let quiet = |material: &mut Material| material.alerts.alerts.clear();
+    let within = |material: &mut Material| {
+        quiet(material);
+        material.operations[0].whole.points[0].over[0].over = 1;
+    };
+    let cases: [SentenceCase<'_>; 12] = [
+        (
+            &|_| {},
+            format!(
+                "Over budget: fetch p99 is 30 ms, limit 18 ms, 80 % of the time over it on n1 \
+                 since 1970-01-01 00:15:00+00:00; {fires}."
+            ),
+        ),
+        (
+            &|material| {
+                let key = &mut material.alerts.alerts[0].key;
+                key.rule = serde_json::from_value("fetch".into()).unwrap();
+                key.scope = serde_json::from_value(json!({"node": "n7"})).unwrap();
+            },
+            "Over budget: fetch p99 is 30 ms, limit 18 ms, on n7 since 1970-01-01 \
+             00:15:05+00:00."
+                .to_owned(),
+        ),
+        (
+            &|material| {
+                within(material);
+                let alert = super::tests::material("fetch", "v42").alerts.alerts.remove(0);
+                material.alerts.alerts.push(alert);
+            },
+            format!("All is within budget (1 budget), but: {fires}."),
+        ),
+        (
+            &|material| {
+                within(material);
+                let mut alert = super::tests::material("fetch", "v42").alerts.alerts.remove(0);
+                alert.key.scope = serde_json::from_value(json!({"node": "n7"})).unwrap();
+                alert.evidence = serde_json::from_value(straggler()).unwrap();
+                material.alerts.alerts.push(alert);
+            },
+            "All is within budget (1 budget), but: rank 3 on n7 is 40 % slower than the median in \
+             train_step since 1970-01-01 00:15:04+00:00."
+                .to_owned(),
+        ),
+        (
+            &|material| {
+                quiet(material);
+                let row = material.summary.budgets[0].clone();
+                let more = (0..3).map(|n| BudgetRow { budget: format!("f{n}"), ..row.clone() });
+                material.summary.budgets.extend(more);
+            },
+            "; and 1 more.".to_owned(),
+        ),
+        (&within, "All is within budget (1 budget).".to_owned()),
+        (
+            &|material| {
+                within(material);
+                let mut alert = super::tests::material("fetch", "v42").alerts.alerts.remove(0);
+                alert.key.rule = serde_json::from_value("fetch".into()).unwrap();
+                alert.key.scope = serde_json::from_value(json!({"node": "n7"})).unwrap();
+                material.alerts.alerts.push(alert);
+            },
+            "All is within budget (1 budget), but: alert fetch on n7 firing since 1970-01-01 \
+             00:15:05+00:00."
+                .to_owned(),
+        ),
+        (
+            &|material| {
+                within(material);
+                material.operations[0].whole.points[0].completeness = Some(0.75);
+            },
+            "All is within budget (1 budget) in the 75 % of the nodes' time that was received."
+                .to_owned(),
+        ),
+        (
+            &|material| {
+                within(material);
+                material.operations[0].whole.points[0].over[0].uncertain = 3;
+            },
+            "No budget is certainly over, but fetch may be.".to_owned(),
+        ),
+        (
+            &|material| {
+                within(material);
+                material.subject = Subject::Fleet;
+                let row = material.summary.budgets[0].clone();
+                let silent = BudgetRow { operation: "load".to_owned(), ..row };
+                material.summary.budgets.push(silent);
+            },
+            "All that was measured is within budget (1; 1 budget without samples).".to_owned(),
+        ),
+        (
+            &|material| {
+                quiet(material);
+                material.summary.budgets.clear();
+            },
+            "Nothing was judged: no budget is defined for these operations.".to_owned(),
+        ),
+        (
+            &|material| {
+                quiet(material);
+                material.operations.clear();
+            },
+            "Nothing was measured: there are no samples in this range.".to_owned(),
+        ),
+    ];
+
+    for (change, sentence) in cases {
+        let mut material = material("fetch", "v42");
+        change(&mut material);
+        let found = as_json(&material)["summary"].as_str().unwrap().to_owned();
+        assert!(found.ends_with(&sentence), "{found}");
+        assert!(sentence.starts_with(';') || found == sentence, "{found}");
+        let form = |format| rendered(&material, &now(), format).unwrap();
+        let lead = format!("<p class=\"lead\">{found}</p>");
+        assert!(form(Format::Html).contains(&lead), "{lead}");
+        assert!(form(Format::Markdown).contains(&format!("\n**{found}**\n")), "{found}");
+    }
+}
+
+fn straggler() -> Value {
+    json!({
+        "method": "slowest", "operation": "train_step", "cohort": {}, "by": "rank", "peer": "3",
+        "peers": 4, "others_of_node": 0, "excess_seconds": 0.02, "lower_seconds": 0.01,
+        "upper_seconds": 0.03, "excess_ratio": 0.4, "lower_ratio": 0.3, "upper_ratio": 0.5,
+        "allowed_ratio": 0.03, "class": null, "unmeasured": [], "slow_since_seconds": 904.0,
+        "peer_hours_per_hour": 1.0, "chance_of_error": 0.001,
+    })
 }
 
 #[test]
@@ -291,6 +491,51 @@ fn json_has_the_figures_the_ranks_and_the_epochs() {
     assert_eq!(slots.len(), 2);
     let without = as_json(&material("fetch", "v42"));
     assert_eq!(without.get("epoch_time_ms"), None);
+}
+
+#[test]
+fn recorded_epochs_are_shown_as_they_are_with_what_is_missing() {
+    let mut material = material("epoch_hook", "v42");
+    let history = &as_json(&material)["epoch_source"];
+    assert!(history.as_str().unwrap().contains("rounded up"), "{history}");
+    let recorded = RecordedEpochs {
+        epoch_operation: Some("epoch_hook".to_owned()),
+        epoch_time_ms: vec![30.000_001, 10.0, 20.0],
+        epoch_time_ms_avg: Some(20.0),
+        epoch_processes: 2,
+        epochs_missing: vec!["lines that could not be read: 1".to_owned()],
+        peak_resident_bytes: Some(3 << 20),
+    };
+    material.recorded = Some(recorded);
+    let json = as_json(&material);
+    assert_eq!(json["epoch_time_ms"], json!([30.000_001, 10.0, 20.0]));
+    assert_eq!(
+        (&json["epoch_time_ms_avg"], &json["peak_resident_bytes"]),
+        (&20.0.into(), &3_145_728.0.into())
+    );
+    let source = "as recorded by 2 processes, in the order of their ends";
+    assert_eq!(json["epoch_source"], source);
+    for format in [Format::Markdown, Format::Html] {
+        let text = rendered(&material, &now(), format).unwrap();
+        let longest = "3 epochs of epoch_hook, 20 ms on average; the longest is number 1, 30 ms.";
+        let missing = "Epochs are missing: lines that could not be read: 1.";
+        let shown =
+            [longest, missing, source, "Peak memory of a process", "3 MiB", "Epochs in order"];
+        for words in shown {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+    let html = rendered(&material, &now(), Format::Html).unwrap();
+    assert_eq!(html.matches("id=\"epochs-plot\"").count(), 1);
+    assert_eq!(html.matches("<h2 ").count(), html.matches("<li>").count());
+
+    // Without any, what a job sent of its memory is its peak.
+    material.recorded = None;
+    let mut page = tokens("process");
+    page["metric"] = "process.resident_bytes".into();
+    (page["kind"], page["points"][0]["max"]) = ("gauge".into(), 5e6.into());
+    material.metrics.push(serde_json::from_value(page).unwrap());
+    assert_eq!(as_json(&material)["peak_resident_bytes"], 5e6);
 }
 
 #[test]
@@ -523,6 +768,11 @@ fn named_everywhere(node: &str) -> Material {
     let found = &mut page["bottlenecks"][0];
     (found["node"], found["evidence"]) = (node.into(), format!("readings of {node}").into());
     material.bottlenecks = Ok(serde_json::from_value(page).unwrap());
+    let machine =
+        json!({"cpu": "EPYC", "cores": 4, "kernel": format!("6.1-{node}"), "os": "Debian 12"});
+    let machine = serde_json::from_value(machine).unwrap();
+    let described = NodeMachine { machine, plimsoll_version: "0.1.0".to_owned() };
+    material.machines = [("n1".to_owned(), described.clone()), (node.to_owned(), described)].into();
     material.nodes_silent = [(node.to_owned(), format!("no answer of {node}"))].into();
     material.nodes = vec![NodePoint {
         node: node.to_owned(),
@@ -557,6 +807,12 @@ fn a_redacted_report_has_one_pseudonym_for_a_name_and_all_figures() {
     for key in ["operations", "budgets", "range", "epoch_time_ms", "samples"] {
         assert_eq!(redacted.get(key), open.get(key), "{key}");
     }
+    let machine = redacted["hardware"]["described"].as_object().unwrap().values().next().unwrap();
+    let name_in = format!("6.1-{}", redacted["mesh"].as_str().unwrap());
+    assert_eq!((&machine["kernel"], &machine["cores"]), (&name_in.into(), &4.into()));
+    let markdown = rendered(&material, &now(), Format::Markdown).unwrap();
+    let row = "| n1 | EPYC, 4 cores, kernel 6.1-gpu7, Debian 12 | 0.1.0 |";
+    assert!(markdown.contains(row), "{markdown}");
     // The mesh, the run and the node are called alike here, and so are their pseudonyms.
     let name = &redacted["mesh"];
     let ranked = &redacted["where_the_time_goes"]["nodes"][0]["node"];

@@ -1,12 +1,13 @@
 //! How figures are written in a report for people.
 
 use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::figure::{bytes, count, counted, number, percent, quantile, span};
+use plimsoll_schemas::figure::{bytes, count, counted, number, percent, quantile};
+use plimsoll_schemas::unit::Unit;
 use serde_json::Value;
 
-/// A latency in the unit that fits it; a dash without one.
-pub(super) fn milliseconds_or_so(seconds: Option<f64>) -> String {
-    seconds.map_or("-".to_owned(), span)
+/// A value of an operation in the unit that fits it; a dash without one.
+pub(super) fn value(operation: &str, shown: Option<f64>) -> String {
+    shown.map_or("-".to_owned(), |shown| Unit::of(operation).text(shown))
 }
 
 /// A completeness; unknown where no aggregator ran.
@@ -22,12 +23,12 @@ pub(super) fn over(certain: u64, uncertain: u64) -> String {
     }
 }
 
-/// What changed an alert's state.
-pub(super) fn evidence(of: &Evidence) -> String {
+/// What changed the state of an alert about an operation.
+pub(super) fn evidence(operation: &str, of: &Evidence) -> String {
     match of {
         Evidence::Latency(of) => {
-            let (value, limit) = (of.value_seconds, of.limit_seconds);
-            let (value, limit) = (milliseconds_or_so(Some(value)), milliseconds_or_so(Some(limit)));
+            let [value, limit] =
+                [of.value_seconds, of.limit_seconds].map(|shown| value(operation, Some(shown)));
             let (name, samples) = (quantile(of.quantile), counted(of.samples, "sample"));
             let (over, window) = (over(of.over, of.uncertain), of.window);
             format!("{name} {value}, limit {limit}, {over} of {samples} over it in {window}")
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn evidence_has_the_value_and_what_it_was_compared_with() {
-        let of = |json: &str| evidence(&serde_json::from_str(json).unwrap());
+        let of = |json: &str| evidence("fetch", &serde_json::from_str(json).unwrap());
         let latency = r#"{"quantile":0.99,"value_seconds":0.024,"lower_seconds":0.02,
             "limit_seconds":0.018,"window":"1m","samples":1234,"over":40,"uncertain":2}"#;
         let wanted = "p99 24 ms, limit 18 ms, 40 to 42 of 1,234 samples over it in 1m";
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn figures_are_readable() {
         assert_eq!((over(3, 0), over(3, 2)), ("3".to_owned(), "3 to 5".to_owned()));
-        assert_eq!(milliseconds_or_so(Some(0.018)), "18 ms");
+        assert_eq!(value("fetch", Some(0.018)), "18 ms");
+        assert_eq!(value("fetch:bytes", Some(1_536.0)), "1.5 KiB");
         assert_eq!(reading("memory_used_ratio", &0.5.into()), "50 %");
         assert_eq!(reading("gpu_memory_used_bytes gpu=0", &1_610_612_736.into()), "1.5 GiB");
         assert_eq!(reading("gpu_throttled", &true.into()), "yes");

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::figure::{quantile, span};
+use plimsoll_schemas::figure::quantile;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Presence, Verdict};
-use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::Unit;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -338,10 +338,11 @@ fn right(text: String) -> Cell<'static> {
 }
 
 fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
-    let latency = |ns: Option<u64>| {
-        let ns = ns.filter(|_| at.lost.is_none());
-        let sign = if row.approximate && ns.is_some() { "~" } else { "" };
-        ns.map_or_else(|| "-".to_owned(), |ns| sign.to_owned() + &span(seconds(ns)))
+    let unit = Unit::of(&row.operation);
+    let value = |raw: Option<u64>| {
+        let raw = raw.filter(|_| at.lost.is_none());
+        let sign = if row.approximate && raw.is_some() { "~" } else { "" };
+        raw.map_or_else(|| "-".to_owned(), |raw| sign.to_owned() + &unit.raw_text(raw))
     };
 
     let stale;
@@ -372,9 +373,9 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
     Row::new([
         Cell::from(fit(&row.budget, width)),
         Cell::from(fit(row.node.as_deref().unwrap_or("fleet"), 14)),
-        right(fit(&format!("{} {}", quantile(row.quantile), span(seconds(row.limit_ns))), 13)),
-        right(latency(row.p50_ns)),
-        right(latency(row.p99_ns)),
+        right(fit(&format!("{} {}", quantile(row.quantile), unit.raw_text(row.limit_ns)), 13)),
+        right(value(row.p50_ns)),
+        right(value(row.p99_ns)),
         right(left),
         Cell::from(Span::styled(state.to_owned(), style)),
     ])

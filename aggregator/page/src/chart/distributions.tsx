@@ -1,8 +1,9 @@
-// Two distributions over one axis of latency: the share of samples in each band, and the table.
+// Two distributions over one axis of values: the share of samples in each band, and the table.
 
 import { useMemo, useState } from "preact/hooks";
 import { Count, Figures } from "../parts";
-import { latency, percent } from "../units";
+import { format, noun, percent } from "../units";
+import { ChartFigure, type Source } from "./files";
 import { logScale, position, ticks, valueAt } from "./scale";
 
 export interface Bucket {
@@ -11,17 +12,19 @@ export interface Bucket {
   count: number;
 }
 
-interface Props {
+interface Props extends Source {
   label: string;
   names: [string, string];
   buckets: [Bucket[], Bucket[]];
   limits: number[];
+  operation: string;
 }
 
 const BANDS = 48;
 const [WIDTH, HEIGHT, BOTTOM] = [960, 180, 22];
 
-export function Distributions({ label, names, buckets, limits }: Props) {
+export function Distributions({ label, names, buckets, limits, operation, json }: Props) {
+  const text = format(operation);
   const [isOpen, setOpen] = useState(false);
   const all = buckets.flat();
   const scale = useMemo(
@@ -54,14 +57,18 @@ export function Distributions({ label, names, buckets, limits }: Props) {
       )
       .join("");
   const ends = Array.from({ length: BANDS + 1 }, (_, n) => valueAt(scale, n / BANDS));
+  const table = () => ({
+    head: ["lower_seconds", "upper_seconds", ...names],
+    rows: ends.slice(0, -1).map((lower, n) => [lower, ends[n + 1], ...sums.map((of) => of[n])]),
+  });
   return (
-    <figure class="chart">
+    <ChartFigure title={label} json={json} table={table}>
       <svg class="distributions" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
         {ticks(scale, 10).map((value) => (
           <g key={value}>
             <line class="axis" x1={x(value)} x2={x(value)} y1="0" y2={HEIGHT - BOTTOM} />
             <text x={x(value)} y={HEIGHT - 5}>
-              {latency(value)}
+              {text(value)}
             </text>
           </g>
         ))}
@@ -92,15 +99,15 @@ export function Distributions({ label, names, buckets, limits }: Props) {
             {name}
           </span>
         ))}
-        <span>y: share of samples, up to {percent(most)}; x: latency</span>
+        <span>y: share of samples, up to {percent(most)}; x: {noun(operation)}</span>
       </p>
       <Figures
         open={isOpen}
         onOpen={setOpen}
         caption={label}
-        head={["latency", ...names]}
+        head={[noun(operation), ...names]}
         rows={ends.slice(0, -1).map((lower, n) => [
-          `${latency(lower)} to ${latency(ends[n + 1])}`,
+          `${text(lower)} to ${text(ends[n + 1])}`,
           ...sums.map((bands, of) => (
             <>
               <Count of={bands[n]!} /> ({percent(bands[n]! / totals[of]!)})
@@ -108,6 +115,6 @@ export function Distributions({ label, names, buckets, limits }: Props) {
           )),
         ])}
       />
-    </figure>
+    </ChartFigure>
   );
 }

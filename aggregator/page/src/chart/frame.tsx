@@ -4,6 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { when } from "../units";
+import { ChartFigure, type DrawnTable, type Source } from "./files";
 import { position, type Scale, ticks, timeTicks, valueAt } from "./scale";
 
 export interface Geometry {
@@ -29,7 +30,7 @@ export interface Column {
   to: number;
 }
 
-interface Props {
+interface Props extends Source {
   label: string;
   /** What stands above it; the label without the names that the view has already. */
   title: string;
@@ -43,6 +44,8 @@ interface Props {
   draw: (context: CanvasRenderingContext2D, at: Geometry, colours: Colours) => void;
   /** What is at a column, and at a value if the cursor has one. */
   read: (column: number, value: number | null) => string;
+  /** What is drawn, as a file. */
+  table: () => DrawnTable;
   /** Values that the up and down keys stop at. */
   stops?: number[];
   cursor: number | null;
@@ -285,7 +288,7 @@ export function Frame(props: Props) {
 
   const text = column < 0 ? "" : read(column, isHere ? value : null);
   return (
-    <figure class="chart">
+    <ChartFigure {...props} range={{ from, to }}>
       <figcaption>{props.title}</figcaption>
       {props.beside}
       <div
@@ -329,6 +332,6 @@ export function Frame(props: Props) {
         {text || "\u00a0"}
       </output>
       {props.children}
-    </figure>
+    </ChartFigure>
   );
 }

@@ -3,8 +3,9 @@
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Heatmap } from "../model";
-import { count, counted, latency, when } from "../units";
+import { count, counted, format, when } from "../units";
 import { Frame, LEFT, type Colours, type Geometry } from "./frame";
+import { type Source, time } from "./files";
 import { logScale } from "./scale";
 
 /** Cividis (Nuñez, Anderton, Renslow 2018), from dark to light. */
@@ -31,11 +32,11 @@ export function colour(share: number, isDark: boolean): string {
   return `rgb(${mix})`;
 }
 
-interface Props {
+interface Props extends Source {
   map: Heatmap;
   label: string;
   title: string;
-  /** Limits of budgets, in seconds. */
+  /** Limits of budgets, as values are shown. */
   limits: number[];
   /** More text about a column. */
   more: (column: number) => string;
@@ -45,6 +46,7 @@ interface Props {
 }
 
 export function HeatmapChart({ map, limits, more, ...rest }: Props) {
+  const text = format(map.operation);
   const { bands, counts, from_seconds: from, to_seconds: to, step_seconds: step } = map;
   const most = useMemo(() => Math.max(1, ...counts.map((column) => Math.max(0, ...column))), [map]);
   const scale = useMemo(
@@ -84,10 +86,19 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
     const time = `${when(of.from)} to ${when(of.to, of.from)}`;
     const cell =
       found && value !== null && value >= found.lower
-        ? `${latency(found.lower)} to ${latency(found.upper)}: ${count(column[band] ?? 0)} of `
+        ? `${text(found.lower)} to ${text(found.upper)}: ${count(column[band] ?? 0)} of `
         : "";
     return `${time} · ${cell}${counted(total, "sample")}${more(n)}`;
   };
+  const table = () => ({
+    head: ["from", "to", "lower_seconds", "upper_seconds", "samples"],
+    rows: columns.flatMap(({ from, to }, n) =>
+      bands.flatMap(({ lower, upper }, band) => {
+        const samples = counts[n]?.[band];
+        return samples ? [[time(from), time(to), lower, upper, samples]] : [];
+      }),
+    ),
+  });
   const middles = bands.map((band) => Math.sqrt(Math.max(band.lower, 1e-12) * band.upper));
   return (
     <Frame
@@ -96,17 +107,18 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
       to={to}
       columns={columns}
       scale={scale}
-      format={latency}
+      format={text}
       height={320}
       draw={draw}
       read={read}
       stops={middles}
+      table={table}
     >
       <p class="legend">
         <span>1 sample</span>
         <Ramp />
         <span>{counted(most, "sample")} in a cell</span>
-        {limits.length > 0 && <span class="limit-key">limit {limits.map(latency).join(", ")}</span>}
+        {limits.length > 0 && <span class="limit-key">limit {limits.map(text).join(", ")}</span>}
       </p>
     </Frame>
   );

@@ -4,6 +4,7 @@ import { useCallback, useMemo } from "preact/hooks";
 import { when } from "../units";
 import { type Column, Frame, type Colours, type Geometry } from "./frame";
 import { limitLines } from "./heatmap";
+import { type Source, time } from "./files";
 import { linearScale, logScale } from "./scale";
 
 export interface Series {
@@ -18,7 +19,7 @@ export interface Series {
   high?: (number | null)[];
 }
 
-interface Props {
+interface Props extends Source {
   label: string;
   title: string;
   from: number;
@@ -66,8 +67,23 @@ export function Lines(props: Props) {
     });
     return `${when(of.from)} to ${when(of.to, of.from)} · ${parts.join(" · ")}${more?.(n) ?? ""}`;
   };
+  const table = () => {
+    const lines = series.flatMap(({ name, values, low, high }) => [
+      { name, values },
+      ...(low ? [{ name: `${name} min`, values: low }] : []),
+      ...(high ? [{ name: `${name} max`, values: high }] : []),
+    ]);
+    return {
+      head: ["from", "to", ...lines.map((of) => of.name)],
+      rows: columns.map(({ from, to }, n) => [
+        time(from),
+        time(to),
+        ...lines.map((of) => of.values[n]),
+      ]),
+    };
+  };
   return (
-    <Frame {...props} scale={scale} height={height} draw={draw} read={read}>
+    <Frame {...props} scale={scale} height={height} draw={draw} read={read} table={table}>
       <p class="legend">
         {series.map((one) => (
           <span key={one.name}>

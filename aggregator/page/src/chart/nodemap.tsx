@@ -4,13 +4,14 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { To } from "../parts";
 import { when } from "../units";
 import { BOTTOM, type Colours, Frame, type Geometry, LETTERS, TOP } from "./frame";
+import { type Source, time } from "./files";
 import { Ramp, colour } from "./heatmap";
 
 const ROW = Math.round(1.6 * LETTERS);
 /** Width of the names; longer ones are cut, and whole in their title. */
 const NAMES = Math.round(Math.min(12 * LETTERS, innerWidth / 3));
 
-interface Props {
+interface Props extends Source {
   label: string;
   title: string;
   rows: { node: string; values: (number | null)[] }[];
@@ -23,7 +24,8 @@ interface Props {
   onZoom: (from: number, to: number) => void;
 }
 
-export function NodeMap({ label, title, rows, from, to, step, most, format, onZoom }: Props) {
+export function NodeMap(props: Props) {
+  const { label, title, rows, from, to, step, most, format, onZoom, json } = props;
   const [cursor, setCursor] = useState<number | null>(null);
   const columns = useMemo(
     () =>
@@ -54,6 +56,14 @@ export function NodeMap({ label, title, rows, from, to, step, most, format, onZo
     const row = value === null ? undefined : rows[rows.length - 1 - Math.floor(value)];
     return row ? `${time} · ${row.node}: ${format(row.values[n] ?? null)}` : time;
   };
+  const table = () => ({
+    head: ["from", "to", ...rows.map((row) => row.node)],
+    rows: columns.map(({ from, to }, n) => [
+      time(from),
+      time(to),
+      ...rows.map((row) => row.values[n]),
+    ]),
+  });
   const names = (
     <ol class="beside" style={{ width: `${NAMES}px` }}>
       {rows.map(({ node }) => (
@@ -69,6 +79,8 @@ export function NodeMap({ label, title, rows, from, to, step, most, format, onZo
     <Frame
       label={label}
       title={title}
+      json={json}
+      table={table}
       from={from}
       to={to}
       columns={columns}

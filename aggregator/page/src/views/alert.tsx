@@ -6,9 +6,20 @@ import { useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { type Alert as Row, type Bar, nodeOf, type ProfileEvidence, type Worst } from "../model";
 import { Ago, AlertBadge, Between, Count, Counted, Facts, LabelList, Loading } from "../parts";
-import { Problem, Seconds, State, Table, To } from "../parts";
+import { Problem, Value, State, Table, To } from "../parts";
 import { Change, useToken } from "../token";
-import { count, counted, latency, number, percent, reading, span, when } from "../units";
+import {
+  count,
+  counted,
+  format,
+  latency,
+  noun,
+  number,
+  percent,
+  reading,
+  span,
+  when,
+} from "../units";
 import { useUrl } from "../url";
 import { Section, sectionOf } from "./runbook";
 
@@ -113,7 +124,7 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
       {context && context.during.length > 0 && (
         <section>
           <h2>Samples before and during</h2>
-          <BeforeDuring {...context} evidence={alert.evidence} />
+          <BeforeDuring {...context} evidence={alert.evidence} operation={alert.operation} />
         </section>
       )}
     </>
@@ -123,21 +134,21 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
 type Fact = [string, ComponentChildren];
 
 /** The figures that were judged, by the kind of rule. */
-function evidence({ evidence: of }: Row): Fact[] {
+function evidence({ evidence: of, operation }: Row): Fact[] {
   if (!of) return [];
   const n = (key: string) => of[key] as number;
   if ("value_seconds" in of) {
     const facts: Fact[] = [
       [
         `p${Number((n("quantile") * 100).toPrecision(6))} over ${of.window}`,
-        <Seconds of={n("value_seconds")} />,
+        <Value operation={operation} of={n("value_seconds")} />,
       ],
-      ["limit", <Seconds of={n("limit_seconds")} />],
+      ["limit", <Value operation={operation} of={n("limit_seconds")} />],
       [
         "confidence interval",
         <Between
-          low={<Seconds of={n("lower_seconds")} />}
-          high={of.upper_seconds !== null && <Seconds of={of.upper_seconds as number} />}
+          low={<Value operation={operation} of={n("lower_seconds")} />}
+          high={of.upper_seconds !== null && <Value operation={operation} of={of.upper_seconds as number} />}
         />,
       ],
       [
@@ -172,7 +183,7 @@ function evidence({ evidence: of }: Row): Fact[] {
   if ("excess_ratio" in of) {
     const [excess, low, high] = ["excess", "lower", "upper"].map((of) => n(`${of}_ratio`));
     return [
-      ["slower a step", <Seconds of={n("excess_seconds")} />],
+      ["slower a step", <Value of={n("excess_seconds")} />],
       ["slower than the median", `${percent(excess!)} (${percent(low!)} to ${percent(high!)})`],
       ["chance of error in a day", number(n("chance_of_error"))],
     ];
@@ -251,7 +262,7 @@ function Worsts({ worst }: { worst: Worst[] }) {
         machine(of) || "no reading",
         <Count of={of.bus.outbox_depth} />,
         <Count of={of.bus.rerouted} />,
-        <Seconds of={of.bus.round_trip_seconds} />,
+        <Value of={of.bus.round_trip_seconds} />,
       ])}
     />
   );
@@ -261,16 +272,18 @@ interface BarsProps {
   before: Bar[];
   during: Bar[];
   evidence: Row["evidence"];
+  operation: string;
 }
 
 /** Two histograms with the same bars, as shares, since their sample counts differ. */
-function BeforeDuring({ before, during, evidence }: BarsProps) {
+function BeforeDuring({ before, during, evidence, operation }: BarsProps) {
+  const text = format(operation);
   const limit = evidence?.limit_seconds as number | undefined;
   const sum = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.samples, 0) || 1;
   const [all, now] = [sum(before), sum(during)];
   const share = (bars: Bar[], n: number, of: number) => (bars[n]?.samples ?? 0) / of;
   const rows = during.map((bar, n) => ({
-    name: `${n > 0 ? latency(during[n - 1]!.up_to) : "0"} to ${latency(bar.up_to)}`,
+    name: `${n > 0 ? text(during[n - 1]!.up_to) : "0"} to ${text(bar.up_to)}`,
     isOver: limit !== undefined && n > 0 && during[n - 1]!.up_to >= limit,
     before: share(before, n, all),
     during: share(during, n, now),
@@ -283,9 +296,9 @@ function BeforeDuring({ before, during, evidence }: BarsProps) {
   );
   return (
     <Table
-      caption="Samples before and during the alert, by latency"
+      caption={`Samples before and during the alert, by ${noun(operation)}`}
       words={[1, 3]}
-      head={["latency", "share before", "samples before", "share during", "samples during"]}
+      head={[noun(operation), "share before", "samples before", "share during", "samples during"]}
       rows={rows.map((row) => [
         <span class={row.isOver ? "bad" : undefined}>
           {row.name}

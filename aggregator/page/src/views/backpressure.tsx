@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useData } from "../api";
 import { useLive } from "../live";
 import type { Backpressure as Page, Ledger } from "../model";
-import { Count, Counted, Facts, Loading, Problem, Seconds, State, Table, To } from "../parts";
+import { Count, Counted, Facts, Loading, Problem, Value, State, Table, To } from "../parts";
 import { bytes, count, percent } from "../units";
 
 export function Backpressure() {
@@ -36,7 +36,7 @@ export function Backpressure() {
             ["waiting in outboxes", <Count of={all.depth} />],
             ["max depth of a node", <Count of={all.depth_max} />],
             ["max pressure", percent(all.pressure)],
-            ["oldest waiting", <Seconds of={all.age_seconds} />],
+            ["oldest waiting", <Value of={all.age_seconds} />],
             ["bytes waiting", bytes(all.bytes)],
             ["unconfirmed", <Count of={all.unconfirmed} />],
             ["rerouted", <Count of={all.rerouted} />],
@@ -85,7 +85,7 @@ export function Backpressure() {
             <Count of={outbox.unconfirmed} />,
             <Count of={outbox.rerouted} />,
             <Count of={outbox.dropped} />,
-            <Seconds of={outbox.age_seconds} />,
+            <Value of={outbox.age_seconds} />,
           ])}
         />
       </section>

@@ -3,9 +3,9 @@
 import type { ComponentChildren } from "preact";
 import { now, useData } from "../api";
 import type { Budget, OperationRow, Summary, WindowRow } from "../model";
-import { Between, Count, Counted, Facts, Loading, Nanos, Problem } from "../parts";
+import { Between, Count, Counted, Facts, Loading, Problem, Raw } from "../parts";
 import { State, To, since } from "../parts";
-import { count, counted, nanos, number, percent } from "../units";
+import { count, counted, number, percent, rawText } from "../units";
 
 /** A page older than this is stale, as a node is that has been silent for this long. */
 const STALE_SECONDS = 10;
@@ -113,18 +113,19 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
   const quantile = `p${Number((budget.quantile * 100).toPrecision(6))}`;
   const [nodes, expected] = budget.completeness;
   const shortest = budget.burns?.[0];
+  const text = (raw: number) => rawText(budget.operation, raw);
   const bounds = (key: "p50_ns" | "p99_ns") => {
     const of = window?.approximate?.[key];
-    return of && of[0] !== of[1] ? ` (${nanos(of[0])} to ${nanos(of[1])})` : "";
+    return of && of[0] !== of[1] ? ` (${text(of[0])} to ${text(of[1])})` : "";
   };
   const facts: [string, ComponentChildren][] = [
-    ["limit", <Nanos ns={budget.limit_ns} />],
+    ["limit", <Raw operation={budget.operation} of={budget.limit_ns} />],
     ["headroom", <data value={String(room)}>{percent(room)}</data>],
     [
       "p50",
       window ? (
         <>
-          <Nanos ns={window.p50_ns} />
+          <Raw operation={budget.operation} of={window.p50_ns} />
           {bounds("p50_ns")}
         </>
       ) : (
@@ -135,7 +136,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
       "p99",
       window ? (
         <>
-          <Nanos ns={window.p99_ns} />
+          <Raw operation={budget.operation} of={window.p99_ns} />
           {bounds("p99_ns")}
         </>
       ) : (
@@ -145,8 +146,8 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
     [
       `${quantile} confidence interval`,
       <Between
-        low={<Nanos ns={budget.lower_ns} />}
-        high={budget.upper_ns !== null && <Nanos ns={budget.upper_ns} />}
+        low={<Raw operation={budget.operation} of={budget.lower_ns} />}
+        high={budget.upper_ns !== null && <Raw operation={budget.operation} of={budget.upper_ns} />}
       />,
     ],
     [
@@ -183,7 +184,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
       {last !== undefined && <p class="since">○ no data since {since(last)}</p>}
       <p class="judged">
         <strong class="big">
-          <Nanos ns={budget.value_ns} />
+          <Raw operation={budget.operation} of={budget.value_ns} />
         </strong>{" "}
         {quantile} of{" "}
         {node ? (
@@ -218,6 +219,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
  */
 function LoadLine({ budget, window }: { budget: Budget; window?: WindowRow }) {
   const { limit_ns: limit, value_ns: value, lower_ns: lower, upper_ns: upper } = budget;
+  const words = (raw: number) => rawText(budget.operation, raw);
   const most = Math.max(limit * 1.25, (value ?? 0) * 1.05, (window?.p99_ns ?? 0) * 1.02);
   const share = (ns: number) => (Math.min(ns, most) / most) * 100;
   // In shares of the width, so that nothing is stretched.
@@ -229,10 +231,10 @@ function LoadLine({ budget, window }: { budget: Budget; window?: WindowRow }) {
     ns && (
       <g class="tick">
         {across(ns, 9, 31)}
-        <title>{`${name} ${nanos(ns)}`}</title>
+        <title>{`${name} ${words(ns)}`}</title>
       </g>
     );
-  const text = value === null ? "no samples" : `${nanos(value)} of the limit ${nanos(limit)}`;
+  const text = value === null ? "no samples" : `${words(value)} of the limit ${words(limit)}`;
   return (
     <svg class="load" role="img" aria-label={text}>
       <rect class="track" y="14" width="100%" height="12" />

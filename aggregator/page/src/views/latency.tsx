@@ -2,12 +2,13 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
+import type { Source } from "../chart/files";
 import { HeatmapChart } from "../chart/heatmap";
 import { Lines, type Series } from "../chart/lines";
 import type { Heatmap, HistoryPage, OperationsPage, Point, Summary } from "../model";
-import { Count, Counted, Figures, Loading, Problem, Seconds } from "../parts";
+import { Count, Counted, Figures, Loading, Problem, Value } from "../parts";
 import { RangePicker, useRange } from "../range";
-import { count, latency, number, percent, span, when } from "../units";
+import { count, format, noun, number, percent, shown as toShown, span, when } from "../units";
 import { useUrl } from "../url";
 
 const QUANTILES = [0.5, 0.9, 0.99];
@@ -30,16 +31,10 @@ export function Latency() {
     : undefined;
   const over = limits.map((ns) => `${ns}ns`).join(",") || undefined;
   const quantiles = QUANTILES.join(",");
-  const map = useData<Heatmap>(
-    asked ? path("api/v1/heatmap", { ...asked, bands: 60 }) : null,
-    range.every,
-    true,
-  );
-  const page = useData<HistoryPage>(
-    asked ? path("api/v1/query", { ...asked, quantiles, over }) : null,
-    range.every,
-    true,
-  );
+  const mapUrl = asked ? path("api/v1/heatmap", { ...asked, bands: 60 }) : null;
+  const pageUrl = asked ? path("api/v1/query", { ...asked, quantiles, over }) : null;
+  const map = useData<Heatmap>(mapUrl, range.every, true);
+  const page = useData<HistoryPage>(pageUrl, range.every, true);
   // Both charts show one range; the previous one stays until both answers of the new one are there.
   const held = useRef<{ about: string; map: Heatmap; page: HistoryPage } | null>(null);
   const about = JSON.stringify([operation, group]);
@@ -101,8 +96,10 @@ export function Latency() {
         <Charts
           map={shown.map}
           page={shown.page}
-          limits={limits.map((ns) => ns / 1e9)}
+          limits={limits.map((raw) => toShown(operation, raw))}
           zoom={range.zoom}
+          ofMap={{ json: [mapUrl], about: { operation: shown.page.operation } }}
+          ofPage={{ json: [pageUrl], about: { operation: shown.page.operation } }}
         />
       )}
       {operation && !error && !shown && <Loading what="history" />}
@@ -115,9 +112,11 @@ interface ChartsProps {
   page: HistoryPage;
   limits: number[];
   zoom: (from: number, to: number) => void;
+  ofMap: Source;
+  ofPage: Source;
 }
 
-function Charts({ map, page, limits, zoom }: ChartsProps) {
+function Charts({ map, page, limits, zoom, ofMap, ofPage }: ChartsProps) {
   const [cursor, setCursor] = useState<number | null>(null);
   const [isOpen, setOpen] = useState(false);
   const points = useMemo(() => byColumn(map, page), [map, page]);
@@ -143,7 +142,7 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
   );
   const more = (n: number) => {
     const point = points[n]?.point;
-    return point ? ` · ${inWords(point)}` : "";
+    return point ? ` · ${inWords(page.operation, point)}` : "";
   };
   const time = { from: map.from_seconds, to: map.to_seconds, cursor, onCursor: setCursor };
   return (
@@ -154,9 +153,10 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
         {when(page.kept_from_seconds)}.
       </p>
       <HeatmapChart
+        {...ofMap}
         map={map}
-        label={`Heatmap of ${page.operation} by time and latency`}
-        title="Samples by time and latency"
+        label={`Heatmap of ${page.operation} by time and ${noun(page.operation)}`}
+        title={`Samples by time and ${noun(page.operation)}`}
         limits={limits}
         more={more}
         cursor={cursor}
@@ -165,17 +165,19 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
       />
       <Lines
         {...time}
+        {...ofPage}
         label={`Quantiles of ${page.operation} over time`}
         title="Quantiles"
         columns={columns}
         series={series}
         kind="log"
-        format={latency}
+        format={format(page.operation)}
         limits={limits}
         onZoom={zoom}
       />
       <Lines
         {...time}
+        {...ofPage}
         label={`Samples of ${page.operation} per second over time`}
         title="Samples per second"
         columns={columns}
@@ -192,8 +194,8 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
         rows={points.map(({ from, point }) => [
           when(from),
           <Count of={point?.count ?? 0} />,
-          ...QUANTILES.map((q) => <Seconds of={quantileOf(point, q)} />),
-          <Seconds of={point?.max} />,
+          ...QUANTILES.map((q) => <Value operation={page.operation} of={quantileOf(point, q)} />),
+          <Value operation={page.operation} of={point?.max} />,
           point?.over.map((of) => count(of.over)).join(", ") || "–",
           percent(point?.completeness),
         ])}
@@ -218,9 +220,10 @@ export function quantileSeries(points: (Point | undefined)[]): Series[] {
   return [...lines, { name: "max", colour: 3, dash: [1, 3], values: max }];
 }
 
-export function inWords(point: Point): string {
-  const quantiles = point.quantiles.map((of) => `p${of.quantile * 100} ${latency(of.value)}`);
-  const over = point.over.map((of) => `${count(of.over)} over ${latency(of.limit)}`);
+export function inWords(operation: string, point: Point): string {
+  const text = format(operation);
+  const quantiles = point.quantiles.map((of) => `p${of.quantile * 100} ${text(of.value)}`);
+  const over = point.over.map((of) => `${count(of.over)} over ${text(of.limit)}`);
   return [...quantiles, ...over].join(" · ");
 }
 

@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
+import type { Column } from "../chart/frame";
 import { Lines, type Series } from "../chart/lines";
 import type { MetricHistory, MetricPoint, MetricsPage } from "../model";
 import { Count, Figures, Loading, Problem, Table, To } from "../parts";
@@ -19,11 +20,8 @@ export function Metrics() {
   const { metric } = params;
   const group = params.rollup && params.value ? { rollup: params.rollup, value: params.value } : {};
   const asked = metric && { metric, ...range.query, ...group, step: range.step(SLOT) };
-  const page = useData<MetricHistory>(
-    asked ? path("api/v1/query", asked) : null,
-    range.every,
-    true,
-  );
+  const url = asked ? path("api/v1/query", asked) : null;
+  const page = useData<MetricHistory>(url, range.every, true);
   const groups = known.data?.groups.filter((of) => of.operation === metric) ?? [];
   const choose = (text: string) => {
     const [rollup, value] = text ? text.split("\u0000") : [];
@@ -54,7 +52,7 @@ export function Metrics() {
         </div>
       )}
       <Problem error={metric ? page.error : known.error} what="Metrics" />
-      {metric && page.data && <Chart page={page.data} zoom={range.zoom} />}
+      {metric && page.data && <Chart page={page.data} zoom={range.zoom} url={url} />}
       {metric && !page.data && !page.error && <Loading what="history" />}
       {known.data && <List page={known.data} />}
       {!known.data && !known.error && <Loading what="metrics" />}
@@ -93,17 +91,15 @@ function List({ page }: { page: MetricsPage }) {
 interface ChartProps {
   page: MetricHistory;
   zoom: (from: number, to: number) => void;
+  url: string | null;
 }
 
-function Chart({ page, zoom }: ChartProps) {
+function Chart({ page, zoom, url }: ChartProps) {
   const [cursor, setCursor] = useState<number | null>(null);
   const [isOpen, setOpen] = useState(false);
-  const columns = useMemo(
-    () => page.points.map((point) => ({ from: point.from_seconds, to: point.to_seconds })),
-    [page],
-  );
+  const columns = useMemo(() => columnsOf(page), [page]);
   const series = useMemo(() => seriesOf(page), [page]);
-  const title = page.kind === "counter" ? `${page.metric} a second` : page.metric;
+  const title = titleOf(page);
   return (
     <>
       <p class="muted">
@@ -121,6 +117,7 @@ function Chart({ page, zoom }: ChartProps) {
         cursor={cursor}
         onCursor={setCursor}
         onZoom={zoom}
+        json={[url]}
       />
       <Figures
         open={isOpen}
@@ -138,7 +135,13 @@ function Chart({ page, zoom }: ChartProps) {
   );
 }
 
-function seriesOf({ kind, operation, points }: MetricHistory): Series[] {
+export const columnsOf = ({ points }: MetricHistory): Column[] =>
+  points.map((point) => ({ from: point.from_seconds, to: point.to_seconds }));
+
+export const titleOf = ({ kind, metric }: MetricHistory): string =>
+  kind === "counter" ? `${metric} a second` : metric;
+
+export function seriesOf({ kind, operation, points }: MetricHistory): Series[] {
   // The newest column has hardly begun: a rate of one second would jump.
   const isWhole = (point: MetricPoint) => Math.min(point.to_seconds, now()) - point.from_seconds > 1;
   const of = (read: (point: MetricPoint) => number | undefined) =>

@@ -9,18 +9,22 @@ import type {
   HardwareHistory,
   HardwarePage,
   HistoryPage,
+  Machine,
+  MetricHistory,
+  MetricsPage,
   NodePage,
   Point,
   ReadingHistory,
 } from "../model";
-import { Ago, Count, Facts, Figures, LabelList, Loading, Nanos, Problem, Seconds } from "../parts";
+import { Ago, Count, Facts, Figures, LabelList, Loading, Problem, Raw, Value } from "../parts";
 import { State, Table, To, since } from "../parts";
 import { RangePicker, useRange } from "../range";
-import { latency, percent, reading, when } from "../units";
+import { bytes, format, number, percent, reading, shown, when } from "../units";
 import { useUrl } from "../url";
 import { Balance } from "./backpressure";
 import { BudgetCard, inOrder } from "./budgets";
 import { inWords, quantileOf, quantileSeries } from "./latency";
+import { columnsOf, seriesOf, titleOf } from "./metrics";
 
 export function Node() {
   const { params } = useUrl();
@@ -49,6 +53,7 @@ export function Node() {
           alerts
         </To>
       </p>
+      {status.machine && <p class="muted">{machine(status.machine)}</p>}
       <div class="cards">
         {inOrder(data.budgets, data.operations).map((budget) => {
           const row = data.operations.find((of) => of.operation === budget.operation);
@@ -87,24 +92,28 @@ function Past({ node }: { node: NodePage }) {
     ...new Set(node.budgets.filter((of) => of.operation === operation).map((of) => of.limit_ns)),
   ];
   const over = limits.map((ns) => `${ns}ns`).join(",") || undefined;
-  const history = useData<HistoryPage>(
-    operation
-      ? path("api/v1/query", { operation, node: name, ...time, quantiles: "0.5,0.9,0.99", over })
-      : null,
-    range.every,
-    true,
-  );
-  const hardware = useData<HardwareHistory>(
-    path("api/v1/hardware/history", { node: name, ...time }),
-    range.every,
-    true,
-  );
+  const url = operation
+    ? path("api/v1/query", { operation, node: name, ...time, quantiles: "0.5,0.9,0.99", over })
+    : null;
+  const history = useData<HistoryPage>(url, range.every, true);
+  const hardwareUrl = path("api/v1/hardware/history", { node: name, ...time });
+  const hardware = useData<HardwareHistory>(hardwareUrl, range.every, true);
+  const metrics = useData<MetricsPage>("api/v1/metrics", 30).data?.metrics ?? [];
+  const metricUrl = params.metric
+    ? path("api/v1/query", { metric: params.metric, node: name, ...time })
+    : null;
+  const metric = useData<MetricHistory>(metricUrl, range.every, true);
   const page = history.data;
   const points = useMemo(() => fill(page), [page]);
   const columns = useMemo(() => points.map(({ from, to }) => ({ from, to })), [points]);
   const series = useMemo(() => quantileSeries(points.map((of) => of.point)), [points]);
   const readings = hardware.data?.nodes[0]?.readings ?? [];
-  const missing = [...(page?.nodes ?? []), ...(hardware.data?.nodes ?? [])].find((of) => of.error);
+  const answers: { error?: string }[] = [
+    ...(page?.nodes ?? []),
+    ...(hardware.data?.nodes ?? []),
+    ...((params.metric && metric.data?.nodes) || []),
+  ];
+  const missing = answers.find((of) => of.error);
   const step = page?.step_seconds ?? 1;
   const axis = page && { from: page.from_seconds, to: page.to_seconds };
   return (
@@ -123,9 +132,23 @@ function Past({ node }: { node: NodePage }) {
             ))}
           </select>
         </label>
+        {metrics.length > 0 && (
+          <label>
+            Metric{" "}
+            <select
+              value={params.metric ?? ""}
+              onChange={(event) => set({ metric: event.currentTarget.value || undefined })}
+            >
+              <option value="">none</option>
+              {metrics.map((of) => (
+                <option key={`${of.metric} ${of.kind}`}>{of.metric}</option>
+              ))}
+            </select>
+          </label>
+        )}
         <RangePicker range={range} />
       </div>
-      <Problem error={history.error ?? hardware.error} what="History of the node" />
+      <Problem error={history.error ?? hardware.error ?? metric.error} what="History of the node" />
       {missing?.error && (
         <p class="problem" role="alert">
           The node's answer is incomplete: {missing.error}
@@ -140,14 +163,31 @@ function Past({ node }: { node: NodePage }) {
             title={`Quantiles of ${operation}`}
             columns={columns}
             series={series}
+            json={[url]}
+            about={operation ? { operation } : {}}
             kind="log"
-            format={latency}
-            limits={limits.map((ns) => ns / 1e9)}
-            more={(n) => (points[n]?.point ? ` · ${inWords(points[n].point)}` : "")}
+            format={format(operation)}
+            limits={limits.map((raw) => shown(operation, raw))}
+            more={(n) => (points[n]?.point ? ` · ${inWords(operation, points[n].point)}` : "")}
             cursor={cursor}
             onCursor={setCursor}
             onZoom={range.zoom}
           />
+          {params.metric && metric.data && (
+            <Lines
+              {...axis}
+              label={`${titleOf(metric.data)} of ${name} over time`}
+              title={titleOf(metric.data)}
+              columns={columnsOf(metric.data)}
+              series={seriesOf(metric.data)}
+              json={[metricUrl]}
+              format={number}
+              height={120}
+              cursor={cursor}
+              onCursor={setCursor}
+              onZoom={range.zoom}
+            />
+          )}
           {panels(readings, columns, step).map(({ title, unit, series, atLeast }) => (
             <Lines
               {...axis}
@@ -159,6 +199,7 @@ function Past({ node }: { node: NodePage }) {
               series={series}
               format={(value) => reading(value, unit)}
               atLeast={atLeast}
+              json={[hardwareUrl]}
               height={120}
               cursor={cursor}
               onCursor={setCursor}
@@ -174,8 +215,8 @@ function Past({ node }: { node: NodePage }) {
             rows={points.map(({ from, point }) => [
               when(from),
               <Count of={point?.count ?? 0} />,
-              ...[0.5, 0.9, 0.99].map((q) => <Seconds of={quantileOf(point, q)} />),
-              <Seconds of={point?.max} />,
+              ...[0.5, 0.9, 0.99].map((q) => <Value operation={operation} of={quantileOf(point, q)} />),
+              <Value operation={operation} of={point?.max} />,
               percent(point?.completeness),
             ])}
           />
@@ -301,10 +342,10 @@ function Operations({ page }: { page: NodePage }) {
         rows={page.operations.map((of) => [
           of.operation,
           <Count of={windows(of)?.count ?? 0} />,
-          <Nanos ns={windows(of)?.p50_ns ?? null} />,
-          <Nanos ns={windows(of)?.p99_ns ?? null} />,
-          <Nanos ns={windows(of)?.count ? windows(of)!.mean_ns : null} />,
-          <Nanos ns={windows(of)?.count ? windows(of)!.max_ns : null} />,
+          <Raw operation={of.operation} of={windows(of)?.p50_ns ?? null} />,
+          <Raw operation={of.operation} of={windows(of)?.p99_ns ?? null} />,
+          <Raw operation={of.operation} of={windows(of)?.count ? windows(of)!.mean_ns : null} />,
+          <Raw operation={of.operation} of={windows(of)?.count ? windows(of)!.max_ns : null} />,
           <Count of={of.total.count} />,
         ])}
       />
@@ -313,6 +354,21 @@ function Operations({ page }: { page: NodePage }) {
 }
 
 const stale = ({ status }: NodePage) => (status.presence === "up" ? undefined : "stale");
+
+/** As in reports and commands. */
+function machine(of: Machine): string {
+  const driver = of.gpu_driver && `driver ${of.gpu_driver}`;
+  const gpus = Object.entries(of.gpus).map(([model, n]) => `${n} x ${model}`);
+  const words = [
+    gpus.join(", ") + (driver && gpus.length ? ` (${driver})` : (driver ?? "")),
+    of.cpu,
+    of.cores === null ? null : `${of.cores} cores`,
+    of.memory_bytes === null ? null : bytes(of.memory_bytes),
+    of.kernel && `kernel ${of.kernel}`,
+    of.os,
+  ];
+  return words.filter(Boolean).join(", ");
+}
 
 /** States that the figures below are the last ones that the node sent. */
 const LastSeen = ({ page }: { page: NodePage }) =>
@@ -329,9 +385,9 @@ function Connection({ page }: { page: NodePage }) {
       <LastSeen page={page} />
       <Facts
         of={[
-          ["round trip", <Seconds of={status.round_trip_seconds} />],
-          ["from node to merge", <Seconds of={status.delay_seconds} />],
-          ["clock ahead", <Seconds of={status.clock_ahead_seconds} />],
+          ["round trip", <Value of={status.round_trip_seconds} />],
+          ["from node to merge", <Value of={status.delay_seconds} />],
+          ["clock ahead", <Value of={status.clock_ahead_seconds} />],
           ["circuit breaker", of.breaker ? <State of={of.breaker} /> : "none"],
           ["pressure", percent(outbox.pressure)],
           ["depth now", <Count of={outbox.depth} />],

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { now, useData } from "../api";
 import type { Headroom } from "../model";
-import { Ago, AlertBadge, Count, LabelList, Loading, Nanos, Problem, State, To } from "../parts";
+import { Ago, AlertBadge, Count, LabelList, Loading, Problem, Raw, State, To } from "../parts";
 import { count, counted, percent } from "../units";
 import { href, useUrl } from "../url";
 
@@ -317,7 +317,7 @@ function Room({ of }: { of: NonNullable<Headroom["least"]> }) {
       </svg>
       <data value={String(of.headroom)}>{percent(of.headroom)}</data>
       <span class="muted">
-        {of.budget} <Nanos ns={of.value_ns} /> of <Nanos ns={of.limit_ns} />
+        {of.budget} <Raw operation={of.operation} of={of.value_ns} /> of <Raw operation={of.operation} of={of.limit_ns} />
       </span>
     </span>
   );

@@ -208,8 +208,9 @@ function Histories({ of, ranked, range }: HistoriesProps) {
   const ask = (sensor?: string) =>
     sensor ? path("api/v1/hardware/history", { node, sensor, ...range.query, step }) : null;
   const every = range.every && Math.max(range.every, 5);
-  const first = useData<HardwareHistory>(ask(of.sensors[0]), every, true);
-  const second = useData<HardwareHistory>(ask(of.sensors[1]), every, true);
+  const json = of.sensors.slice(0, 2).map(ask);
+  const first = useData<HardwareHistory>(json[0] ?? null, every, true);
+  const second = useData<HardwareHistory>(json[1] ?? null, every, true);
   const pages = useMemo(
     () => [first.data, second.data].filter((page) => page !== undefined),
     [first.data, second.data],
@@ -220,7 +221,14 @@ function Histories({ of, ranked, range }: HistoriesProps) {
       <Problem error={error} what="Histories of the nodes" />
       {pages.length === 0 && !error && <Loading what="histories of the nodes" />}
       {pages.length > 0 && (
-        <Heat of={of} shown={shown} all={ranked.length} pages={pages} zoom={range.zoom} />
+        <Heat
+          of={of}
+          shown={shown}
+          all={ranked.length}
+          pages={pages}
+          zoom={range.zoom}
+          json={json}
+        />
       )}
     </>
   );
@@ -232,9 +240,10 @@ interface HeatProps {
   all: number;
   pages: HardwareHistory[];
   zoom: Range["zoom"];
+  json: (string | null)[];
 }
 
-function Heat({ of, shown, all, pages, zoom }: HeatProps) {
+function Heat({ of, shown, all, pages, zoom, json }: HeatProps) {
   const [isOpen, setOpen] = useState(false);
   const { from_seconds: from, to_seconds: to, step_seconds: step } = pages[0]!;
   const columns = Math.max(1, Math.ceil((to - from) / step - 1e-6));
@@ -288,6 +297,7 @@ function Heat({ of, shown, all, pages, zoom }: HeatProps) {
         most={most}
         format={text}
         onZoom={zoom}
+        json={json}
       />
       <Figures
         open={isOpen}

@@ -3,10 +3,18 @@
 import { useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { type Bucket, Distributions } from "../chart/distributions";
-import type { Change, ComparedRate, Comparison, HistoryPage, RunPage, RunRow } from "../model";
-import { Ago, Count, Facts, LabelList, Loading, Nanos, Problem, Seconds, State } from "../parts";
+import type {
+  Change,
+  ComparedRate,
+  Comparison,
+  HistoryPage,
+  RunFigures,
+  RunPage,
+  RunRow,
+} from "../model";
+import { Ago, Count, Facts, LabelList, Loading, Problem, Raw, State, Value } from "../parts";
 import { Table, To } from "../parts";
-import { count, counted, number, percent, span, when } from "../units";
+import { count, counted, number, percent, shown, span, when } from "../units";
 import { href, useUrl } from "../url";
 import { MetricsOfRun } from "./metrics";
 import { SharesOfRun } from "./shares";
@@ -123,9 +131,9 @@ export function Run() {
             {of.operation}
           </To>,
           <Count of={of.count} />,
-          <Seconds of={of.mean} />,
-          ...[0.5, 0.9, 0.99, 0.999].map((quantile) => <Seconds of={at(of, quantile)} />),
-          <Seconds of={of.max} />,
+          <Value operation={of.operation} of={of.mean} />,
+          ...[0.5, 0.9, 0.99, 0.999].map((quantile) => <Value operation={of.operation} of={at(of, quantile)} />),
+          <Value operation={of.operation} of={of.max} />,
           of.over_budget.map((over) => `${percent(over.share)} of ${over.budget}`).join(", ") ||
             "–",
         ])}
@@ -167,17 +175,19 @@ export function Compare() {
               {percent(data.confidence)} intervals; shifts under {percent(data.tolerance)} count as
               unchanged
             </span>
-            <To view="run" run={a}>
-              {a}
-            </To>
-            <To view="run" run={b}>
-              {b}
-            </To>
+            {[...data.a_runs, ...data.b_runs].map((run) => (
+              <To key={run} view="run" run={run}>
+                {run}
+              </To>
+            ))}
             <a href={href({ view: "compare", a: b, b: a })}>Swap</a>
             <button type="button" onClick={reload}>
               Compare again
             </button>
           </p>
+          {data.within_runs_only && (
+            <p class="muted">Intervals hold within these runs only: {data.within_runs_only}.</p>
+          )}
           <Rates of={data.rates ?? {}} names={[a, b]} />
           {Object.entries(data.operations).map(([operation, of]) => (
             <Shifts key={operation} operation={operation} of={of} names={[a, b]} />
@@ -252,16 +262,20 @@ function Shifts({ operation, of, names }: ShiftsProps) {
             "verdict",
           ]}
           rows={of.shifts.map(({ quantile, a_ns, b_ns, change }) => [
-            `p${Number((quantile * 100).toPrecision(6))}`,
-            <Nanos ns={a_ns} />,
-            <Nanos ns={b_ns} />,
+            quantileName(quantile),
+            <Raw operation={operation} of={a_ns} />,
+            <Raw operation={operation} of={b_ns} />,
             change ? <Whisker of={change} most={most} /> : "",
             change ? `${sign(change.estimate)} (${sign(change.low)} to ${sign(change.high)})` : "–",
             <State of={change?.verdict ?? "not_enough_data"} />,
           ])}
         />
       )}
-      <Both operation={operation} names={names} limit={of.over_limit?.limit_ns} />
+      {of.a_runs || of.b_runs ? (
+        <Each operation={operation} runs={[...(of.a_runs ?? []), ...(of.b_runs ?? [])]} />
+      ) : (
+        <Both operation={operation} names={names} limit={of.over_limit?.limit_ns} />
+      )}
       {of.over_limit && (
         <p>
           Over the limit: {percent(of.over_limit.a)} before, {percent(of.over_limit.b)} after
@@ -277,6 +291,24 @@ function Shifts({ operation, of, names }: ShiftsProps) {
   );
 }
 
+/** The figures of each run of a side that has several. */
+function Each({ operation, runs }: { operation: string; runs: RunFigures[] }) {
+  const quantiles = runs[0]?.quantiles ?? [];
+  return (
+    <Table
+      caption={`Runs of ${operation}`}
+      head={["run", "samples", ...quantiles.map((of) => quantileName(of.quantile))]}
+      rows={runs.map(({ run, samples, quantiles }) => [
+        run,
+        <Count of={samples} />,
+        ...quantiles.map((of) => <Raw operation={operation} of={of.value_ns} />),
+      ])}
+    />
+  );
+}
+
+const quantileName = (quantile: number) => `p${Number((quantile * 100).toPrecision(6))}`;
+
 /** The samples of both runs, each from its start to its end. */
 function Both({
   operation,
@@ -288,19 +320,21 @@ function Both({
   limit?: number;
 }) {
   const [a, b] = [useSamples(operation, names[0]), useSamples(operation, names[1])];
-  const buckets = useMemo<[Bucket[], Bucket[]] | null>(() => (a && b ? [a, b] : null), [a, b]);
+  const buckets = useMemo<[Bucket[], Bucket[]] | null>(() => (a && b ? [a.buckets, b.buckets] : null), [a, b]);
   if (!buckets) return null;
   return (
     <Distributions
       label={`Distributions of ${operation} in ${names[0]} and ${names[1]}`}
       names={names}
       buckets={buckets}
-      limits={limit ? [limit / 1e9] : []}
+      json={[a?.url, b?.url]}
+      limits={limit ? [shown(operation, limit)] : []}
+      operation={operation}
     />
   );
 }
 
-function useSamples(operation: string, name: string): Bucket[] | undefined {
+function useSamples(operation: string, name: string) {
   const run = useData<RunPage>(`api/v1/runs/${encodeURIComponent(name)}`, 0).data;
   const of = run?.operations.find((row) => row.operation === operation);
   const asked = run &&
@@ -312,8 +346,12 @@ function useSamples(operation: string, name: string): Bucket[] | undefined {
       step: `${Math.max(10, Math.ceil(of.to_seconds - of.from_seconds))}s`,
       distribution: "true",
     };
-  const page = useData<HistoryPage>(asked ? path("api/v1/query", asked) : null, 0).data;
-  return useMemo(() => page?.points.flatMap((point) => point.distribution ?? []), [page]);
+  const url = asked ? path("api/v1/query", asked) : null;
+  const page = useData<HistoryPage>(url, 0).data;
+  return useMemo(() => {
+    const buckets = page?.points.flatMap((point): Bucket[] => point.distribution ?? []);
+    return buckets && { url, buckets };
+  }, [page]);
 }
 
 const sign = (ratio: number) => `${ratio > 0 ? "+" : ""}${percent(ratio)}`;

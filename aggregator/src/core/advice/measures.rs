@@ -9,6 +9,7 @@ use plimsoll_schemas::ids::{Labels, NodeName, Operation};
 use plimsoll_schemas::rule::{BottleneckRule, Bottlenecks, CounterCondition, Measure};
 use plimsoll_schemas::straggler::step_of;
 use plimsoll_schemas::summary::{CycleShares, OperationShare};
+use plimsoll_schemas::unit::Unit;
 
 use super::shares::Shares;
 
@@ -20,7 +21,8 @@ pub struct Inputs<'a> {
     pub completeness: Option<f64>,
     /// Length of the range.
     pub wall_seconds: f64,
-    pub counters: &'a Counters,
+    /// `None` where they are not read: of one node.
+    pub counters: Option<&'a Counters>,
     pub machines: &'a MachineReadings,
 }
 
@@ -140,7 +142,8 @@ impl Measuring<'_> {
 
     /// Whether a condition holds; why nothing is measured otherwise, if there is a reason to state.
     fn holds(&self, condition: &CounterCondition) -> Result<(), Option<NotMeasured>> {
-        let growth = |name: &Operation| self.inputs.counters.get(name).copied();
+        let Some(counters) = self.inputs.counters else { return Err(Some(not_read())) };
+        let growth = |name: &Operation| counters.get(name).copied();
         let all: Vec<CounterGrowth> = condition.share.iter().filter_map(growth).collect();
         let whole: f64 = all.iter().map(|of| of.amount).sum();
         let part = condition.share.first().and_then(growth).unwrap_or_default();
@@ -156,7 +159,8 @@ impl Measuring<'_> {
     fn mean(&self, operation: &Operation) -> Outcome {
         let name = operation.as_str();
         let of = || Measured::default();
-        let is_it = |of: &&OperationShare| of.operation.trim_end_matches(":ps") == name;
+        let in_picoseconds = Unit::Picoseconds.named(name);
+        let is_it = |of: &&OperationShare| of.operation == name || of.operation == in_picoseconds;
         let err = |why: String| Err(NotMeasured { of: of(), why });
         let Some(found) = self.inputs.shares.operations.iter().find(is_it) else {
             return err(format!("no samples of {name}"));
@@ -171,8 +175,9 @@ impl Measuring<'_> {
 
     /// How fast each counter of a name grows.
     fn rates(&self, name: &str) -> Vec<Outcome> {
+        let Some(counters) = self.inputs.counters else { return vec![Err(not_read())] };
         let is_named = |of: &Operation| of.as_str().rsplit('.').next() == Some(name);
-        let found = self.inputs.counters.iter().filter(|(of, _)| is_named(of));
+        let found = counters.iter().filter(|(of, _)| is_named(of));
         let mut rates: Vec<Outcome> = found.map(|(of, growth)| self.rate(of, *growth)).collect();
         if rates.is_empty() {
             let why = format!("no counter of {name}");
@@ -273,7 +278,7 @@ impl Measuring<'_> {
         }
         match value() {
             Some((value, words)) => Ok(Measurement { of, value, words }),
-            None => Err(NotMeasured { of, why: "the cycles took no time".to_owned() }),
+            None => Err(NotMeasured { of, why: "their time or p99 is not known".to_owned() }),
         }
     }
 
@@ -327,6 +332,11 @@ impl Measuring<'_> {
         let found = found.ok_or_else(|| format!("{} has no value above 0", whole.name))?;
         Ok(part.max / found.max)
     }
+}
+
+fn not_read() -> NotMeasured {
+    let why = "the counters of a single node are not read".to_owned();
+    NotMeasured { of: Measured::default(), why }
 }
 
 fn reading_words(of: &MachineReading, value: f64, kind: &str) -> String {

@@ -4,8 +4,8 @@
 //! no history, keeps no state and moves no alert: a page gives it what it has read.
 //!
 //! Interface: [`Shares::of`] divides the time, [`bottlenecks`] judges it beside [`Counters`] and
-//! [`MachineReadings`]. A rule on another kind of figure is a further `Measure`, read from a further
-//! field of [`Inputs`].
+//! [`MachineReadings`]. A rule on another kind of figure is a further `Measure`, read from a
+//! further field of [`Inputs`].
 //!
 //! DESIGN A185, A186.
 

@@ -187,7 +187,7 @@ fn judged_with(
     readings: Vec<MachineReading>,
 ) -> Vec<BottleneckRow> {
     let machines = &MachineReadings { readings, ..MachineReadings::default() };
-    let (completeness, wall_seconds) = (Some(1.0), 100.0);
+    let (completeness, wall_seconds, counters) = (Some(1.0), 100.0, Some(counters));
     let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
     bottlenecks(Bottlenecks::built_in(), inputs)
 }
@@ -294,7 +294,7 @@ fn too_little_is_not_measured_with_its_reason() {
         (&enough, Some(1.0), &short, "memory_peak", "9 readings of memory_used_bytes, fewer"),
     ];
     for (shares, completeness, machines, rule, why) in table {
-        let (counters, wall_seconds) = (&Counters::new(), 100.0);
+        let (counters, wall_seconds) = (None, 100.0);
         let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
         let rows = bottlenecks(Bottlenecks::built_in(), inputs);
         let of_rule: Vec<_> = rows.iter().filter(|row| row.rule.as_str() == rule).collect();

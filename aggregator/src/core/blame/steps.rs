@@ -8,6 +8,7 @@ use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::limits::rules::CLASSES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::straggler::{CLASS_LABEL, step_of};
+use plimsoll_schemas::unit::Unit;
 
 use super::rule::JudgedRule;
 use crate::core::fleet::MergedSamples;
@@ -44,6 +45,8 @@ struct Phase<'m> {
 
 fn phase(series: &Series) -> Option<Phase<'_>> {
     let class = series.labels.get(CLASS_LABEL)?;
+    // Sizes and numbers of a step are no part of its time.
+    Unit::of(series.operation.as_str()).nanoseconds(0)?;
     step_of(series.operation.as_str()).map(|step| Phase { step, class })
 }
 
@@ -82,7 +85,9 @@ impl<'m> MessageSteps<'m> {
             let of = steps.peers.entry(PeerKey { operation, cohort, peer }).or_default();
             match class.flatten() {
                 Some(Class(place)) => {
-                    let ns = u64::try_from(exact.sum_ns).unwrap_or(u64::MAX);
+                    let unit = Unit::of(series.operation.as_str());
+                    let ns = unit.nanoseconds(exact.sum_ns).unwrap_or_default();
+                    let ns = u64::try_from(ns).unwrap_or(u64::MAX);
                     of.ns[place] = Some(of.ns[place].unwrap_or_default().saturating_add(ns));
                 }
                 None => of.steps = of.steps.saturating_add(exact.count),

@@ -17,6 +17,7 @@ pub use plimsoll_schemas::limits::api::OVERFLOW;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::SampleTotals;
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::unit::{Unit, is_overflow};
 use serde::{Deserialize, Serialize};
 
 use super::bounded::{is_crowded, longest_idle};
@@ -46,7 +47,8 @@ impl Operations {
             windows.or_insert_with(|| Windows::new(retention)).add(times, batch);
             return 0;
         }
-        let windows = self.all.entry(overflow()).or_insert_with(|| Windows::new(retention));
+        let others = Unit::of(operation.as_str()).overflow();
+        let windows = self.all.entry(others).or_insert_with(|| Windows::new(retention));
         // The group of all others counts over its own limits:
         // those of the operation are judged under its name alone.
         windows.add(times, &batch.under(windows.limits()));
@@ -86,9 +88,10 @@ impl Operations {
     /// Removes an operation; its samples are among those of [`OVERFLOW`] from now on.
     pub fn evict(&mut self, operation: &Operation) {
         let Some(windows) = self.all.remove(operation) else { return };
-        match self.all.get_mut(&overflow()) {
+        let others = Unit::of(operation.as_str()).overflow();
+        match self.all.get_mut(&others) {
             Some(others) => others.absorb(&windows),
-            None => drop(self.all.insert(overflow(), windows)),
+            None => drop(self.all.insert(others, windows)),
         }
     }
 
@@ -244,11 +247,7 @@ impl Operations {
 
 /// The system's own have their places for good.
 fn is_evictable(operation: &Operation) -> bool {
-    !is_own(operation) && operation.as_str() != OVERFLOW
-}
-
-fn overflow() -> Operation {
-    Operation::new(OVERFLOW).expect("a constant name of plain letters")
+    !is_own(operation) && !is_overflow(operation.as_str())
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, PackedCounts, layout, rank};
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::{
-    Band, HistoryPoint, MetricKind, MetricPoint, OverLimit, QuantileValue,
+    Band, BucketCounts, HistoryPoint, MetricKind, MetricPoint, OverLimit, QuantileValue,
 };
 use plimsoll_schemas::time::{Wall, nanos, seconds};
-use plimsoll_schemas::wire::history::HistorySlot;
+use plimsoll_schemas::unit::Unit;
+use plimsoll_schemas::wire::history::{HistorySlot, MetricValues, OperationTime};
 
 use super::batch::{Coverage, SlotSamples, Unstored, node_time};
 use super::exact_sum::ExactSum;
@@ -24,6 +26,19 @@ pub struct Accumulator {
     points: Vec<Point>,
     /// As many of each as points.
     metrics: BTreeMap<MetricKey, Vec<MetricTotals>>,
+    /// Of gauges in nodes' own histories, by point.
+    latest: BTreeMap<(MetricKey, usize), Latest>,
+}
+
+/// Times of operations, by class where they have one.
+pub(super) type OperationTimes = BTreeMap<(Operation, Option<String>), ExactFigures>;
+
+/// The latest values of a gauge in a point, one of each node.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    begin_ns: u64,
+    sum: f64,
+    nodes: u64,
 }
 
 /// The nodes' time that was received in a range.
@@ -39,14 +54,20 @@ struct Point {
     range: Range<Wall>,
     samples: Histogram,
     coverage: Coverage,
+    /// Times that nodes answered, by operation and class.
+    operations: OperationTimes,
 }
 
 impl Accumulator {
     pub fn new(layout: Layout) -> Self {
-        let point =
-            |range| Point { range, samples: Histogram::default(), coverage: Coverage::default() };
+        let point = |range| Point {
+            range,
+            samples: Histogram::default(),
+            coverage: Coverage::default(),
+            operations: BTreeMap::new(),
+        };
         let points = layout.points().map(point).collect();
-        Self { layout, points, metrics: BTreeMap::new() }
+        Self { layout, points, metrics: BTreeMap::new(), latest: BTreeMap::new() }
     }
 
     /// Adds a stored slot's samples that begins then.
@@ -80,9 +101,33 @@ impl Accumulator {
         if let Some(samples) = &slot.samples {
             self.add(begin, samples);
         }
+        for (kind, values) in
+            [(MetricKind::Counter, &slot.counters), (MetricKind::Gauge, &slot.gauges)]
+        {
+            values.iter().for_each(|of| self.add_values_of_node(begin, kind, of));
+        }
+        if let Some(point) = self.point(begin) {
+            slot.operations.iter().for_each(|of| point.add_time(of));
+        }
         // What is expected of a node was added for the whole
         // range: a node that does not answer counts as missing.
         self.cover(begin, Coverage { received_ns: slot.covered_ns, ..Coverage::default() });
+    }
+
+    fn add_values_of_node(&mut self, begin: Wall, kind: MetricKind, values: &MetricValues) {
+        let metric = MetricKey { kind, pool: Pool::Fleet(values.metric.clone()) };
+        self.add_values(begin, &metric, &MetricTotals::of_node(values));
+        let Some(place) = self.layout.point_of(begin) else { return };
+        let none = Latest { begin_ns: begin.0, sum: 0.0, nodes: 0 };
+        let latest = self.latest.entry((metric, place)).or_insert(none);
+        // Slots come in any order.
+        if latest.begin_ns < begin.0 {
+            *latest = none;
+        }
+        if latest.begin_ns == begin.0 {
+            latest.sum += values.last;
+            latest.nodes += 1;
+        }
     }
 
     /// This many nodes are asked for all of the range.
@@ -124,9 +169,9 @@ impl Accumulator {
         self.points.get_mut(place)
     }
 
-    /// All samples by band of latencies and by point: at most this many bands, each of equally many
-    /// whole buckets, from the smallest to the largest sample.
-    pub fn bands(&self, most: usize) -> (Vec<Band>, Vec<Vec<u64>>) {
+    /// All samples by band of values in this unit and by point: at most this many bands, each of
+    /// equally many whole buckets, from the smallest to the largest sample.
+    pub fn bands(&self, most: usize, unit: Unit) -> (Vec<Band>, Vec<Vec<u64>>) {
         let used = self.points.iter().flat_map(|point| {
             let mut buckets = point.samples.counts().iter().map(|(index, _)| index);
             let first = buckets.next();
@@ -142,8 +187,8 @@ impl Accumulator {
         let width = (last - first + 1).div_ceil(most.max(1));
 
         let bands = (first..=last).step_by(width).map(|begin| Band {
-            lower: seconds(layout::lowest(begin)),
-            upper: seconds(layout::highest((begin + width - 1).min(last))),
+            lower: unit.shown(layout::lowest(begin)),
+            upper: unit.shown(layout::highest((begin + width - 1).min(last))),
         });
 
         let bands: Vec<Band> = bands.collect();
@@ -171,6 +216,12 @@ impl Accumulator {
         Some(Received { ns: coverage.received_ns, ratio: coverage.ratio(length) })
     }
 
+    /// The times that nodes answered in the first point.
+    pub fn operations(&self) -> &OperationTimes {
+        static NONE: OperationTimes = BTreeMap::new();
+        self.points.first().map_or(&NONE, |point| &point.operations)
+    }
+
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
         self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }
@@ -192,6 +243,7 @@ impl Accumulator {
         metric: &MetricKey,
         per: &[MetricKey],
         begun: Wall,
+        unit: Unit,
     ) -> Vec<MetricPoint> {
         let none = MetricTotals::default();
         let at = |of: &MetricKey, place: usize| {
@@ -206,24 +258,41 @@ impl Accumulator {
             });
             let divisor = (!per.is_empty()).then(|| divisor.value());
             let known = point.range.start.max(begun)..point.range.end.min(self.layout.now);
-            point.metric_row(metric.kind, values, divisor, &known)
+            let latest = self.latest.get(&(metric.clone(), place));
+            let latest = latest.filter(|_| metric.kind == MetricKind::Gauge);
+            MetricPoint {
+                last: latest.map(|of| of.sum / of.nodes as f64),
+                ..point.metric_row(metric.kind, values, divisor, &known, unit)
+            }
         };
         self.points.iter().enumerate().map(point).collect()
     }
 }
 
 impl Point {
+    fn add_time(&mut self, time: &OperationTime) {
+        let OperationTime { operation, class, count, sum_ns, max_ns } = time;
+        let of = self.operations.entry((operation.clone(), class.clone())).or_default();
+        let sum_ns = u128::from(*sum_ns);
+        of.merge(&ExactFigures { count: *count, sum_ns, min_ns: 0, max_ns: *max_ns });
+    }
+
     fn metric_row(
         &self,
         kind: MetricKind,
         values: &MetricTotals,
         divisor: Option<f64>,
         known: &Range<Wall>,
+        unit: Unit,
     ) -> MetricPoint {
         let sum = values.sum.value();
         // Nothing is known of what was counted before the history began, or will be.
         let passed = known.end.since(known.start);
-        let operation_seconds = self.samples.exact().sum_ns as f64 / 1e9;
+        // Nodes answer with the time of the operation, without its samples.
+        let of_nodes = self.operations.values().map(|of| of.sum_ns).sum::<u128>();
+        let sum_ns = self.samples.exact().sum_ns.saturating_add(of_nodes);
+        let sum_ns = if unit.is_time() { sum_ns } else { 0 };
+        let operation_seconds = sum_ns as f64 / unit.raw_per_shown();
         let is_counter = kind == MetricKind::Counter;
         let has_values = values.count > 0;
         let by = |divisor: f64| (divisor > 0.0).then(|| sum / divisor);
@@ -236,6 +305,7 @@ impl Point {
             mean: values.mean().filter(|_| !is_counter),
             min: (has_values && !is_counter).then_some(values.min),
             max: (has_values && !is_counter).then_some(values.max),
+            last: None,
             per_second: by(passed.as_secs_f64()).filter(|_| is_counter),
             operation_seconds: (operation_seconds > 0.0).then_some(operation_seconds),
             per_operation_second: by(operation_seconds).filter(|_| is_counter),
@@ -245,7 +315,7 @@ impl Point {
     }
 
     fn row(&self, query: &HistoryQuery, now: Wall) -> HistoryPoint {
-        let samples = &self.samples;
+        let (samples, unit) = (&self.samples, query.unit());
         let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
         let of_samples = |value: f64| (count > 0).then_some(value);
 
@@ -253,29 +323,32 @@ impl Point {
             let found = samples.at_rank(rank(*quantile, count))?;
             Some(QuantileValue {
                 quantile: *quantile,
-                value: seconds(found.value_ns),
-                lower: seconds(found.lower_ns),
-                upper: seconds(found.upper_ns),
+                value: unit.shown(found.value_ns),
+                lower: unit.shown(found.lower_ns),
+                upper: unit.shown(found.upper_ns),
             })
         };
 
         let over = |limit: &u64| {
             let over = samples.over(*limit);
-            OverLimit { limit: seconds(*limit), over: over.over, uncertain: over.uncertain }
+            OverLimit { limit: unit.shown(*limit), over: over.over, uncertain: over.uncertain }
         };
 
         HistoryPoint {
             from_seconds: seconds(self.range.start.0),
             to_seconds: seconds(self.range.end.0),
             count,
-            mean: of_samples(sum_ns as f64 / count as f64 / 1e9),
-            min: of_samples(seconds(min_ns)),
-            max: of_samples(seconds(max_ns)),
+            mean: of_samples(sum_ns as f64 / count as f64 / unit.raw_per_shown()),
+            min: of_samples(unit.shown(min_ns)),
+            max: of_samples(unit.shown(max_ns)),
             approximate: samples.is_approximate(),
             quantiles: query.quantiles.iter().filter_map(quantile).collect(),
             over: query.limits_ns.iter().map(over).collect(),
             completeness: self.coverage.ratio(self.range.end.min(now).since(self.range.start)),
-            distribution: query.with_distribution.then(|| PackedCounts::from(samples)),
+            distribution: query.with_distribution.then(|| {
+                let counts = PackedCounts::from(samples);
+                BucketCounts { unit, counts }
+            }),
         }
     }
 }

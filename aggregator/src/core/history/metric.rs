@@ -7,6 +7,7 @@
 use std::fmt;
 
 use plimsoll_schemas::summary::MetricKind;
+use plimsoll_schemas::wire::history::MetricValues;
 use serde::{Deserialize, Serialize};
 
 use super::exact_sum::ExactSum;
@@ -70,6 +71,12 @@ impl MetricTotals {
         let mut totals = Self::default();
         totals.add_value(value);
         totals
+    }
+
+    /// What a node answers of a slot; its sum is rounded there.
+    pub fn of_node(values: &MetricValues) -> Self {
+        let MetricValues { count, sum, min, max, .. } = *values;
+        Self { sum: ExactSum::of(sum), count, min, max }
     }
 
     pub fn add_value(&mut self, value: f64) {

@@ -11,12 +11,13 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::straggler::{CLASS_LABEL, class_of};
 use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::unit::Unit;
 
 use super::batch::{Coverage, SlotSamples, node_time};
 use super::metric::HistoryKey;
 use super::pending_metrics::{MetricSource, PendingMetrics};
 use super::resolution::Resolution;
-use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
+use crate::core::fleet::{Group, MergedSnapshot, Operations, Pool, Rollups};
 use crate::limits::{HISTORY_PENDING_SHARE, HISTORY_PENDING_SLOTS_MAX};
 
 type Slots = BTreeMap<u64, Histogram>;
@@ -111,7 +112,7 @@ impl Pending {
         let operation = match known.get(operation) {
             Some(_) => operation,
             None => {
-                other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+                other = Unit::of(operation.as_str()).overflow();
                 &other
             }
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plimsoll_schemas::ids::{Labels, NodeName, Operation};
 use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::unit::Unit;
 use thiserror::Error;
 
 use super::metric::{HistoryKey, MetricKey};
@@ -23,6 +24,9 @@ const NODE_SLOTS: [Duration; 4] = [
     Duration::from_secs(10),
 ];
 
+/// Slots of a range of one point at least, so that it is widened by little.
+const LONG_SLOTS_MIN: u64 = 30;
+
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryQuery {
@@ -35,7 +39,7 @@ pub struct HistoryQuery {
     pub step: Option<Duration>,
     /// Quantiles, 0 to 1.
     pub quantiles: Vec<f64>,
-    /// Limits over which samples are counted, in nanoseconds.
+    /// Limits over which samples are counted, in whole numbers of the unit.
     pub limits_ns: Vec<u64>,
     /// Whether each point has its samples by bucket.
     pub with_distribution: bool,
@@ -71,6 +75,11 @@ pub enum NoHistory {
 }
 
 impl HistoryQuery {
+    /// The unit of the samples.
+    pub fn unit(&self) -> Unit {
+        Unit::of(&self.pool.operation_name())
+    }
+
     /// Of a metric: of a counter and of a gauge of the name, whichever there is, then of the
     /// counters by which it is divided. The samples are those of the operation that the name starts
     /// with: of `train_step.tokens` those of `train_step`.
@@ -171,6 +180,17 @@ impl Layout {
         let step = step.map_or(whole, |step| round_up(step, NODE_SLOT));
         check_points(whole, step)?;
         Ok(Self { resolution: None, range: start..end, step, now })
+    }
+
+    /// The same range in one point, widened to slots of which a response of a node holds many
+    /// minutes: a range that ends now would otherwise be asked for by the second.
+    pub fn in_long_slots(self) -> Self {
+        let whole = nanos(self.range.end.since(self.range.start));
+        let fits = |slot: &Duration| nanos(*slot).saturating_mul(LONG_SLOTS_MIN) <= whole;
+        let slot = nanos(NODE_SLOTS.into_iter().find(fits).unwrap_or(NODE_SLOT));
+        let start = Wall(self.range.start.0 / slot * slot);
+        let end = Wall(self.range.end.0.div_ceil(slot).saturating_mul(slot));
+        Self { range: start..end, step: end.since(start), ..self }
     }
 
     /// The longest slots in which nodes can answer: whole points are made of whole slots.

@@ -7,7 +7,9 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::summary::MetricKind;
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::unit::Unit;
 use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::history::{HistorySlot, MetricValues, OperationTime};
 use proptest::prelude::*;
 
 use super::*;
@@ -398,4 +400,57 @@ fn a_range_that_cannot_be_answered_is_refused_with_the_fix() {
     let error = seconds(0, 100_000, 1).unwrap_err().to_string();
     assert!(error.contains("100000 points") && error.contains("step=28s or more"), "{error}");
     assert_eq!(seconds(0, 18_000_000_000, 28).map(|of| of.range.end), Ok(at(100_000)));
+}
+
+#[test]
+fn metrics_of_nodes_are_added_up_by_point() {
+    let name = |name: &str| Operation::new(name).unwrap();
+    let layout = Layout::of_nodes(&(at(100)..at(120)), Some(Duration::from_secs(10)), at(200));
+    let values = |metric: &str, sum: f64, last: f64| MetricValues {
+        metric: name(metric),
+        count: 2,
+        sum,
+        min: 1.0,
+        max: 9.0,
+        last,
+    };
+    let slot = |second: u64, tokens: f64, level: f64| HistorySlot {
+        begin_ns: at(second).0,
+        covered_ns: 1_000_000_000,
+        counters: vec![values("step.tokens", tokens, 1.0), values("hits", 8.0, 1.0)],
+        gauges: vec![values("memory", 10.0, level)],
+        operations: vec![OperationTime {
+            operation: name("step"),
+            class: None,
+            count: 1,
+            sum_ns: 500_000_000,
+            max_ns: 500_000_000,
+        }],
+        ..HistorySlot::default()
+    };
+
+    // Two nodes have a slot of the same second, which is the latest of its point.
+    let slots =
+        [slot(100, 3.0, 9.0), slot(105, 5.0, 4.0), slot(105, 8.0, 2.0), slot(110, 1.0, 7.0)];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        let mut answer = Accumulator::new(layout.clone().unwrap());
+        answer.expect_nodes(2);
+        order.iter().for_each(|place| answer.add_of_node(&slots[*place]));
+        let key = |kind, of: &str| MetricKey { kind, pool: Pool::Fleet(name(of)) };
+
+        let tokens = key(MetricKind::Counter, "step.tokens");
+        let hits = [key(MetricKind::Counter, "hits")];
+        let points = answer.metric_points(&tokens, &hits, at(100), Unit::Nanoseconds);
+        let [first, second] = &points[..] else { panic!("{points:?}") };
+        assert_eq!((first.count, first.sum, first.per_second), (6, 16.0, Some(1.6)));
+        assert_eq!((first.operation_seconds, second.operation_seconds), (Some(1.5), Some(0.5)));
+        assert_eq!((first.ratio, first.last, second.sum), (Some(16.0 / 24.0), None, 1.0));
+        assert_eq!((first.completeness, second.completeness), (Some(0.15), Some(0.05)));
+
+        let memory = key(MetricKind::Gauge, "memory");
+        let points = answer.metric_points(&memory, &[], at(100), Unit::Nanoseconds);
+        let of = (points[0].mean, points[0].min, points[0].max, points[0].last);
+        assert_eq!(of, (Some(5.0), Some(1.0), Some(9.0), Some(3.0)));
+        assert_eq!((points[1].last, points[1].per_operation_second), (Some(7.0), None));
+    }
 }

@@ -9,7 +9,7 @@
 use plimsoll_schemas::alert::{AlertKey, BurnEvidence, Scope};
 use plimsoll_schemas::budget::{Budget, BurnRate, Window};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::time::{Wall, nanos, seconds};
+use plimsoll_schemas::time::{Wall, nanos};
 
 use super::finding::{ActiveAlerts, AlertFinding, Finding, Hysteresis};
 use crate::core::fleet::{Fleet, Windows};
@@ -116,7 +116,7 @@ pub(super) fn evidence(
     let rate = |window| spent(at, budget, window, windows).map_or(0.0, |spent| spent.rate);
     Some(BurnEvidence {
         objective,
-        limit_seconds: seconds(budget.limit_ns),
+        limit_seconds: budget.unit().shown(budget.limit_ns),
         factor: burn.factor,
         long_burn: rate(burn.long),
         long: burn.long,

@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::alert::{Evidence, LatencyEvidence, StretchEvidence};
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::time::Wall;
 
 use super::judge::Judge;
 use crate::core::fleet::Windows;
@@ -14,15 +14,17 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
     let judge = Judge::new(budget).of(windows.overdispersion(budget.limit_ns));
     let judgement = judge.judge(at, &sums, &recent, |rank| samples.at_rank(rank));
     let stretch = judgement.stretch.filter(|stretch| !stretch.has_ended);
+    let unit = budget.unit();
+    let shown = |raw| unit.shown(raw);
 
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
-        value_seconds: seconds(judgement.value_ns.unwrap_or(0)),
-        lower_seconds: seconds(judgement.lower_ns.unwrap_or(0)),
-        limit_seconds: seconds(budget.limit_ns),
+        value_seconds: shown(judgement.value_ns.unwrap_or(0)),
+        lower_seconds: shown(judgement.lower_ns.unwrap_or(0)),
+        limit_seconds: shown(budget.limit_ns),
         window: budget.window,
         samples: sums.samples,
-        upper_seconds: judgement.upper_ns.map(seconds),
+        upper_seconds: judgement.upper_ns.map(shown),
         over: sums.over,
         uncertain: sums.uncertain,
         stretch: stretch.map(|stretch| StretchEvidence {
@@ -32,6 +34,6 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
         }),
         overdispersion: judgement.overdispersion.factor,
         learning: judgement.overdispersion.is_learning,
-        within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
+        within_seconds: judgement.within_ns.map(|(least, most)| (shown(least), shown(most))),
     })
 }

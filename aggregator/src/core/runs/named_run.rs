@@ -6,9 +6,9 @@ use plimsoll_schemas::ids::{Labels, NodeName, Operation, RunName};
 use plimsoll_schemas::run::{RunChange, RunReport};
 use plimsoll_schemas::summary::{RunOrigin, RunRow, RunState};
 use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::unit::Unit;
 use serde::{Deserialize, Serialize};
 
-use crate::core::fleet::OVERFLOW;
 use crate::limits::runs::{RUN_NO_END_AFTER, RUN_NODES_MAX, RUN_OPERATIONS_MAX};
 
 /// A run, without its name.
@@ -126,8 +126,8 @@ impl NamedRun {
     /// Samples of it are in the group of what finds no room.
     pub(super) fn on_folded(&mut self, operation: &Operation, samples: u64) {
         let is_new = !self.folded.contains_key(operation);
-        let other = || Operation::new(OVERFLOW).expect("a constant name of plain letters");
         let is_full = is_new && self.folded.len() >= RUN_OPERATIONS_MAX;
+        let other = || Unit::of(operation.as_str()).overflow();
         let operation = if is_full { other() } else { operation.clone() };
         let folded = self.folded.entry(operation).or_default();
         *folded = folded.saturating_add(samples);

@@ -17,6 +17,7 @@ mod freshness;
 mod hardware_page;
 mod headroom;
 mod ledger_page;
+mod machine;
 mod metrics;
 mod nodes;
 mod nodes_page;

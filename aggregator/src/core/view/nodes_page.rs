@@ -11,6 +11,7 @@ use plimsoll_schemas::time::seconds;
 
 use super::backpressure;
 use super::ledger_page;
+use super::machine::machine;
 use super::read_view::{ReadView, ShownScopes, UnknownNode};
 use super::rows::Rows;
 use crate::core::fleet::Node;
@@ -116,6 +117,7 @@ impl ReadView {
             delay_seconds: is_up.then(|| node.delay().as_secs_f64()),
             incarnations: node.account.incarnations().map(|(name, ..)| name.0).collect(),
             troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
+            machine: machine(node.readings.get()),
         }
     }
 }

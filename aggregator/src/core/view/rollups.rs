@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::summary::{Freshness, Quantiles, RollupRow};
+use plimsoll_schemas::unit::Unit;
 
 use super::freshness::known;
 use super::read_view::ReadView;
@@ -47,6 +48,7 @@ fn rollup_row(
     let row = RollupRow {
         rollup: definition.name.clone(),
         operation: group.operation.to_string(),
+        unit: Unit::raw_of(group.operation.as_str()),
         labels: labels.map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
         freshness: Freshness { as_of_seconds: known(windows.newest()), stale: view.is_silent },
         total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
@@ -54,5 +56,6 @@ fn rollup_row(
     };
 
     let ends = ends(&group.operation, &view.rules.budgets);
-    (row, Total { exact, buckets: Buckets::of(total, &ends, native) })
+    let unit = Unit::of(group.operation.as_str());
+    (row, Total { exact, buckets: Buckets::of(total, &ends, native, unit), unit })
 }

@@ -11,6 +11,7 @@ use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{
     BudgetRow, BurnRow, Freshness, OperationRow, QuantileBounds, Quantiles, Verdict, WindowRow,
 };
+use plimsoll_schemas::unit::Unit;
 
 use super::fleet_sums::FleetSums;
 use super::freshness;
@@ -32,6 +33,7 @@ pub struct Total {
     pub exact: ExactFigures,
     /// By bucket; fewer than there were, where a node's bound left no room for some.
     pub buckets: Buckets,
+    pub unit: Unit,
 }
 
 pub(super) struct Rows<'s> {
@@ -160,11 +162,13 @@ impl<'s> Rows<'s> {
             Scope::Node(_) => Vec::new(),
         };
 
-        self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native) });
+        let unit = Unit::of(operation.as_str());
+        self.totals.push(Total { exact, buckets: Buckets::of(total, &ends, *native, unit), unit });
 
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
+            unit: Unit::raw_of(operation.as_str()),
             own: is_own(operation),
             freshness,
             total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
@@ -227,6 +231,7 @@ fn budget_row(
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
+        unit: Unit::raw_of(budget.operation.as_str()),
         scope: scope.clone(),
         quantile: budget.quantile,
         limit_ns: budget.limit_ns,

@@ -6,13 +6,14 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::{ExactFigures, layout, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
-use plimsoll_schemas::summary::{STATISTICS_UNIT, StatisticsPage, SummaryStats};
+use plimsoll_schemas::summary::{StatisticsPage, SummaryStats};
 use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::{Unit, is_overflow};
 use thiserror::Error;
 
 use super::freshness;
 use super::read_view::{ReadView, UnknownNode};
-use crate::core::fleet::{Completeness, Merged, OVERFLOW, ReportingNode, Windows};
+use crate::core::fleet::{Completeness, Merged, ReportingNode, Windows};
 
 /// Where samples may be of an operation that is not there: of 256 operations those of further ones.
 const OTHERS: &str = " by its name (samples of operations beyond the bound are in \"other\")";
@@ -59,7 +60,7 @@ impl ReadView {
             Some(name) => (Scope::Node(name.clone()), &self.node(name)?.operations),
         };
 
-        let has_others = || operations.iter().any(|(name, _)| name.as_str() == OVERFLOW);
+        let has_others = || operations.iter().any(|(name, _)| is_overflow(name.as_str()));
         let windows = operations.get(operation).ok_or_else(|| NoStatistics::Operation {
             operation: operation.to_string(),
             scope: scope.clone(),
@@ -77,6 +78,7 @@ impl ReadView {
         }
 
         let (exact, samples) = self.samples(windows, *window);
+        let unit = Unit::of(operation.as_str());
 
         Ok(StatisticsPage {
             mesh: self.mesh.to_string(),
@@ -86,9 +88,9 @@ impl ReadView {
             freshness: freshness::of_scope(self.is_silent, &scope, &completeness, Some(windows)),
             scope,
             window: *window,
-            unit: STATISTICS_UNIT.to_owned(),
+            unit: unit.shown_as().to_owned(),
             approximate: samples.is_approximate(),
-            stats: stats(exact, &samples),
+            stats: stats(exact, &samples, unit),
         })
     }
 
@@ -104,7 +106,7 @@ impl ReadView {
 
 /// Statistics of samples of which these figures are exact. Where the buckets lack some, nothing is
 /// taken from them.
-fn stats(exact: ExactFigures, samples: &Merged) -> SummaryStats {
+fn stats(exact: ExactFigures, samples: &Merged, unit: Unit) -> SummaryStats {
     let ExactFigures { count, sum_ns, min_ns, max_ns } = exact;
     if count == 0 {
         return SummaryStats::default();
@@ -113,9 +115,9 @@ fn stats(exact: ExactFigures, samples: &Merged) -> SummaryStats {
 
     let figures = SummaryStats {
         count,
-        mean: Some(mean_ns / 1e9),
-        min: Some(seconds(min_ns)),
-        max: Some(seconds(max_ns)),
+        mean: Some(mean_ns / unit.raw_per_shown()),
+        min: Some(unit.shown(min_ns)),
+        max: Some(unit.shown(max_ns)),
         ..SummaryStats::default()
     };
 
@@ -123,10 +125,11 @@ fn stats(exact: ExactFigures, samples: &Merged) -> SummaryStats {
         return figures;
     }
     let mut ranks = samples.ranks();
-    let mut at = |quantile| ranks.find(rank(quantile, count)).map(|found| seconds(found.value_ns));
+    let mut at =
+        |quantile| ranks.find(rank(quantile, count)).map(|found| unit.shown(found.value_ns));
 
     SummaryStats {
-        std: Some(deviation_ns(samples, mean_ns) / 1e9),
+        std: Some(deviation_ns(samples, mean_ns) / unit.raw_per_shown()),
         p50: at(0.5),
         p90: at(0.9),
         p95: at(0.95),
@@ -159,7 +162,7 @@ mod tests {
     fn of(values: &[u64]) -> SummaryStats {
         let mut histogram = Histogram::default();
         values.iter().for_each(|value| histogram.record(*value));
-        stats(histogram.exact(), &Merged::from(&histogram))
+        stats(histogram.exact(), &Merged::from(&histogram), Unit::Nanoseconds)
     }
 
     #[test]
@@ -186,7 +189,7 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.record_n(4, 2);
         let exact = ExactFigures { count: 3, sum_ns: 12, ..histogram.exact() };
-        let stats = stats(exact, &Merged::from(&histogram));
+        let stats = stats(exact, &Merged::from(&histogram), Unit::Nanoseconds);
         let known = (stats.count, stats.mean, stats.min, stats.max);
         assert_eq!(known, (3, Some(4e-9), Some(4e-9), Some(4e-9)));
         assert_eq!((stats.std, stats.p50, stats.p999), (None, None, None));

@@ -83,7 +83,8 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
         let [(label, profiler)] = &row.labels[..] else { continue };
         // A roll-up that leaves some samples out would show
         // fewer calls under the old name than the fleet has.
-        if label != PROFILER || page.view.partial_rollups.contains(&row.rollup) {
+        let is_partial = page.view.partial_rollups.contains(&row.rollup);
+        if label != PROFILER || is_partial || !total.unit.is_time() {
             continue;
         }
         // Two such roll-ups of one operation would show it twice.
@@ -96,7 +97,7 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
     }
 
     for (row, total) in summary.operations.iter().zip(&page.view.totals) {
-        if row.scope == Scope::Fleet && !row.own {
+        if row.scope == Scope::Fleet && !row.own && total.unit.is_time() {
             // Without such a roll-up the profiler is unknown,
             // not absent: the old series always had the label.
             functions.entry(&row.operation).or_insert_with(|| vec![(&row.operation, "", total)]);
@@ -137,7 +138,7 @@ type Labelled<'f, 'v> = (LabelSet, &'f &'v Total);
 fn durations(writer: &mut Writer, name: &str, help: &str, of: &[Labelled<'_, '_>]) {
     let family = Family { name, family_type: FamilyType::Histogram, help };
     writer.family(family, |rows| {
-        of.iter().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets));
+        of.iter().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets, of.unit));
     });
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{BudgetRow, Verdict};
-use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::Unit;
 
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Value, Writer};
@@ -86,15 +86,24 @@ fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
     gauge("plimsoll_budget_window_over_limit_ratio", help, share_over);
 
     let help = "Value of the budget's quantile over its window";
-    gauge("plimsoll_budget_value_seconds", help, |row| row.value_ns.map(Value::nanos));
+    gauge("plimsoll_budget_value_seconds", help, |row| shown(row, row.value_ns));
     let help = "Lowest possible value of the quantile, given the producers' bucket bounds";
-    gauge("plimsoll_budget_value_low_seconds", help, |row| Some(Value::nanos(row.within_ns?.0)));
+    gauge("plimsoll_budget_value_low_seconds", help, |row| shown(row, Some(row.within_ns?.0)));
     let help = "Highest possible value of the quantile, given the producers' bucket bounds";
-    gauge("plimsoll_budget_value_high_seconds", help, |row| Some(Value::nanos(row.within_ns?.1)));
+    gauge("plimsoll_budget_value_high_seconds", help, |row| shown(row, Some(row.within_ns?.1)));
     let help = "Lower confidence bound of the quantile; above the limit in a breach";
-    gauge("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns.map(Value::nanos));
+    gauge("plimsoll_budget_lower_bound_seconds", help, |row| shown(row, row.lower_ns));
     let help = "Upper confidence bound of the quantile; within the limit when an alert clears";
-    gauge("plimsoll_budget_upper_bound_seconds", help, |row| row.upper_ns.map(Value::nanos));
+    gauge("plimsoll_budget_upper_bound_seconds", help, |row| shown(row, row.upper_ns));
+}
+
+fn unit(row: &BudgetRow) -> Unit {
+    Unit::of(&row.operation)
+}
+
+/// In seconds; of an operation that holds bytes or a count in these, as its name states.
+fn shown(row: &BudgetRow, raw: Option<u64>) -> Option<Value> {
+    raw.map(|raw| Value::of(unit(row), raw.into()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
@@ -128,7 +137,7 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
                 // The limit is a label: a counter that went on after
                 // a change of the limit would mix two meanings (A4).
                 if let Some(since) = row.since_limit {
-                    let limit = seconds(row.limit_ns).to_string();
+                    let limit = unit(row).shown(row.limit_ns).to_string();
                     let limit = rows.labels([("limit_seconds", limit.as_str())]);
                     rows.add(&[name, scope, &limit], of(since).into());
                 }

@@ -1,12 +1,18 @@
-//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges that
-//! are stale are left out, so that Prometheus marks them as such; counters stay until a node
-//! expires.
+//! Latencies and other distributions: quantiles, counts and buckets, of the fleet, of roll-ups and
+//! of nodes. Gauges that are stale are left out, so that Prometheus marks them as such; counters
+//! stay until a node expires.
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{Quantiles, WindowRow};
+use plimsoll_schemas::unit::Unit;
 
-use crate::exposition::labelled_view::LabelledView;
+use crate::exposition::labelled_view::{LabelledQuantiles, LabelledView};
 use crate::exposition::writer::{Family, FamilyType, Value, Writer};
+
+/// What the names of families end with.
+const SECONDS: &str = Unit::Nanoseconds.shown_as();
+const BYTES: &str = Unit::Bytes.shown_as();
+const COUNT: &str = Unit::Count.shown_as();
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     write_quantiles(writer, page);
@@ -20,7 +26,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 
     let family = Family::gauge("plimsoll_latency_window_samples", "Samples in the window");
     writer.family(family, |rows| {
-        page.window_quantiles().for_each(|(labels, of)| rows.add(&labels, of.count.into()));
+        page.window_quantiles().for_each(|of| rows.add(&of.labels, of.of.count.into()));
     });
 
     write_totals(writer, page);
@@ -30,16 +36,25 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 /// Each quantile of all time and of every window, and the interval that contains it where wide
 /// buckets of producers leave it open.
 fn write_quantiles(writer: &mut Writer, page: &LabelledView<'_>) {
-    let mut quantile = |name: &str, help: &str, of: fn(&Quantiles) -> Option<u64>| {
+    let mut quantile_in = |shown_as, name: &str, help: &str, of: fn(&Quantiles) -> Option<u64>| {
         writer.family(Family::gauge(name, help), |rows| {
-            for (labels, quantiles) in page.total_quantiles().chain(page.window_quantiles()) {
-                if let Some(ns) = of(quantiles) {
-                    rows.add(&labels, Value::nanos(ns));
+            let all = page.total_quantiles().chain(page.window_quantiles());
+            for LabelledQuantiles { labels, unit, of: quantiles } in all {
+                if let Some(raw) = of(quantiles).filter(|_| shown_as == unit.shown_as()) {
+                    rows.add(&labels, Value::of(unit, raw.into()));
                 }
             }
         });
     };
 
+    let help = "Median from merged counts, as the upper end of its bucket";
+    quantile_in(BYTES, "plimsoll_distribution_p50_bytes", help, |of| of.p50_ns);
+    quantile_in(COUNT, "plimsoll_distribution_p50_count", help, |of| of.p50_ns);
+    let help = "99th percentile from merged counts, as the upper end of its bucket";
+    quantile_in(BYTES, "plimsoll_distribution_p99_bytes", help, |of| of.p99_ns);
+    quantile_in(COUNT, "plimsoll_distribution_p99_count", help, |of| of.p99_ns);
+
+    let mut quantile = |name: &str, help: &str, of| quantile_in(SECONDS, name, help, of);
     let help = "Median latency from merged counts, as the upper end of its bucket";
     quantile("plimsoll_latency_p50_seconds", help, |of| of.p50_ns);
     let help = "99th percentile of latency from merged counts, as the upper end of its bucket";
@@ -57,16 +72,32 @@ fn write_quantiles(writer: &mut Writer, page: &LabelledView<'_>) {
 fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
     let family = Family::counter("plimsoll_latency_samples_total", "Samples merged");
     writer.each(family, page.totals(), |of| Some(of.exact.count));
-    let family = Family::counter("plimsoll_latency_sum_seconds_total", "Sum of all latencies");
-    writer.each(family, page.totals(), |of| Some(Value::Nanos(of.exact.sum_ns)));
-    let family = Family {
-        name: "plimsoll_latency_seconds",
-        family_type: FamilyType::Histogram,
-        help: "Latencies by bucket; of nodes only in formats with native histograms",
-    };
-    writer.family(family, |rows| {
-        page.totals().for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets));
-    });
+    for (shown_as, name, help) in [
+        (SECONDS, "plimsoll_latency_sum_seconds_total", "Sum of all latencies"),
+        (BYTES, "plimsoll_distribution_sum_bytes_total", "Sum of all sizes"),
+        (COUNT, "plimsoll_distribution_sum_count_total", "Sum of all counts"),
+    ] {
+        let of_unit = page.totals().filter(|(_, of)| of.unit.shown_as() == shown_as);
+        writer.each(Family::counter(name, help), of_unit, |of| {
+            Some(Value::of(of.unit, of.exact.sum_ns))
+        });
+    }
+
+    for (shown_as, name, help) in [
+        (
+            SECONDS,
+            "plimsoll_latency_seconds",
+            "Latencies by bucket; of nodes only in formats with native histograms",
+        ),
+        (BYTES, "plimsoll_distribution_bytes", "Sizes by bucket, not of nodes"),
+        (COUNT, "plimsoll_distribution_count", "Counts by bucket, not of nodes"),
+    ] {
+        let family = Family { name, family_type: FamilyType::Histogram, help };
+        writer.family(family, |rows| {
+            let of_unit = page.totals().filter(|(_, of)| of.unit.shown_as() == shown_as);
+            of_unit.for_each(|(labels, of)| rows.add_buckets(&[labels], &of.buckets, of.unit));
+        });
+    }
 }
 
 /// How many of the fleet's nodes the fleet's windows cover.

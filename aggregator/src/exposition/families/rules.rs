@@ -19,7 +19,7 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
                 ("window", budget.window.as_str()),
                 ("severity", budget.about.severity.as_str()),
             ]);
-            rows.add(&[&labels], Value::nanos(budget.limit_ns));
+            rows.add(&[&labels], Value::of(budget.unit(), budget.limit_ns.into()));
         }
     });
 

@@ -11,6 +11,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::transport::BusEvent;
+use plimsoll_schemas::unit::Unit;
 use plimsoll_schemas::wire::{Body, Bus, Latency};
 use proptest::prelude::*;
 use prost::Message;
@@ -114,16 +115,52 @@ fn openmetrics_names_units_and_families_by_its_own_rules() {
     );
 }
 
+const NS: Unit = Unit::Nanoseconds;
+
+#[test]
+fn operations_that_are_no_latencies_have_families_of_their_unit() {
+    let mut core = core();
+    let mut speaker = Speaker::new("a");
+    let values: [(&str, u64); 3] = [("s:bytes", 1_536), ("n:count", 2_500), ("t:ps", 480_000)];
+    for (name, raw) in values {
+        let mut samples = Histogram::default();
+        samples.record_n(raw, 2);
+        let message = speaker.send_samples(start(), &[name], &samples);
+        deliver(&mut core, start(), &message);
+    }
+    let page = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+    let row = |family: &str, rest: &str| {
+        page.lines().find_map(|row| {
+            let is_it = row.starts_with(family) && row.contains(rest) && row.contains("\"fleet\"");
+            is_it.then(|| row.rsplit(' ').next().unwrap().to_owned())
+        })
+    };
+    for (family, rest, value) in [
+        ("plimsoll_distribution_p99_bytes{", "window=\"total\"", Some("1536")),
+        ("plimsoll_distribution_sum_bytes_total{", "s:bytes", Some("3072")),
+        ("plimsoll_distribution_bytes_bucket{", "le=\"100000.0\"", Some("2")),
+        ("plimsoll_distribution_p50_count{", "window=\"total\"", Some("2.5")),
+        ("plimsoll_distribution_count_bucket{", "le=\"2.5\"", Some("2")),
+        ("plimsoll_latency_p99_seconds{", "t:ps", Some("4.8e-7")),
+        ("plimsoll_latency_sum_seconds_total{", "t:ps", Some("9.6e-7")),
+        ("plimsoll_latency_p99_seconds{", "s:bytes", None),
+        ("plimsoll_latency_seconds_bucket{", "n:count", None),
+        ("plimsoll_latency_samples_total{", "n:count", Some("2")),
+    ] {
+        assert_eq!(row(family, rest).as_deref(), value, "{family} {rest}");
+    }
+}
+
 #[test]
 fn a_classic_histogram_has_ends_as_client_libraries_write_them() {
     let mut samples = Histogram::default();
     [3_000, 20_000, 2_000_000_000].into_iter().for_each(|ns| samples.record(ns));
     let buckets =
-        Buckets::of(&Merged::from(&samples), &[5_000, 12_500, 100_000, 1_000_000_000], false);
+        Buckets::of(&Merged::from(&samples), &[5_000, 12_500, 100_000, 1_000_000_000], false, NS);
     let mut writer = Writer::new(Format::Text);
     let family = Family { name: "h", family_type: FamilyType::Histogram, help: "H" };
     let labels = writer.labels([("o", "x")]);
-    writer.family(family, |rows| rows.add_buckets(&[&labels], &buckets));
+    writer.family(family, |rows| rows.add_buckets(&[&labels], &buckets, NS));
     let rows: Vec<String> = text(writer).lines().skip(2).map(str::to_owned).collect();
     let wanted = [
         "h_bucket{o=\"x\",le=\"5e-06\"} 1",

@@ -15,6 +15,8 @@ mod part;
 mod protobuf;
 mod value;
 
+use plimsoll_schemas::unit::Unit;
+
 use crate::core::fleet::Buckets;
 
 use labels::push_label;
@@ -233,13 +235,16 @@ impl Rows<'_> {
     }
 
     /// Adds one histogram. Text formats hold its classic buckets, and nothing without them.
-    pub fn add_buckets(&mut self, sets: &[&LabelSet], buckets: &Buckets) {
+    pub fn add_buckets(&mut self, sets: &[&LabelSet], buckets: &Buckets, unit: Unit) {
+        if buckets.classic.is_empty() && buckets.native.is_none() {
+            return;
+        }
         if self.writer.format == Format::Protobuf {
             self.begin_once();
             let Writer { series, out, .. } = &mut *self.writer;
             series.clear();
             sets.iter().for_each(|set| series.extend_from_slice(&set.0));
-            protobuf::push_histogram(series, buckets);
+            protobuf::push_histogram(series, buckets, unit);
             return protobuf::push_bytes(out, Field::METRIC, series);
         }
 
@@ -250,15 +255,15 @@ impl Rows<'_> {
         let (out, name) = (&mut self.writer.out, self.family.name);
 
         for (limit_ns, n) in &buckets.classic {
-            push_series(out, name, "_bucket", sets, Some(*limit_ns));
+            push_series(out, name, "_bucket", sets, Some((*limit_ns, unit)));
             push_value(out, Value::Count(*n));
             out.push(b'\n');
         }
 
-        push_series(out, name, "_bucket", sets, Some(u64::MAX));
+        push_series(out, name, "_bucket", sets, Some((u64::MAX, unit)));
         push_value(out, Value::Count(buckets.count));
         for (suffix, value) in
-            [("_sum", Value::Nanos(buckets.sum_ns)), ("_count", Value::Count(buckets.count))]
+            [("_sum", Value::of(unit, buckets.sum_ns)), ("_count", Value::Count(buckets.count))]
         {
             out.push(b'\n');
             push_series(out, name, suffix, sets, None);
@@ -275,14 +280,14 @@ impl Rows<'_> {
     }
 }
 
-/// A series' name and labels up to the blank before its value. `le_ns` is the upper end of a
-/// bucket; `u64::MAX` means infinity.
+/// A series' name and labels up to the blank before its value. `le` is the upper end of a bucket,
+/// `u64::MAX` means infinity.
 fn push_series(
     out: &mut Vec<u8>,
     name: &str,
     suffix: &str,
     sets: &[&LabelSet],
-    le_ns: Option<u64>,
+    le: Option<(u64, Unit)>,
 ) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(suffix.as_bytes());
@@ -296,10 +301,10 @@ fn push_series(
         }
     }
 
-    if let Some(le_ns) = le_ns {
+    if let Some((le, unit)) = le {
         out.push(separator);
         out.extend_from_slice(b"le=\"");
-        push_limit(out, le_ns);
+        push_limit(out, le, unit);
         out.push(b'"');
         separator = b',';
     }
@@ -312,11 +317,15 @@ fn push_series(
 
 /// A bucket's upper end, spelled as Prometheus client libraries do: it is part of the series'
 /// identity, so `1.0` and never `1`.
-fn push_limit(out: &mut Vec<u8>, le_ns: u64) {
+fn push_limit(out: &mut Vec<u8>, le_ns: u64, unit: Unit) {
     const EXPONENT_BELOW_NS: u64 = 100_000;
     const SECOND: u64 = 1_000_000_000;
     if le_ns == u64::MAX {
         return out.extend_from_slice(b"+Inf");
+    }
+    if unit != Unit::Nanoseconds {
+        return out
+            .extend_from_slice(ryu::Buffer::new().format_finite(unit.shown(le_ns)).as_bytes());
     }
 
     if le_ns > 0 && le_ns < EXPONENT_BELOW_NS {

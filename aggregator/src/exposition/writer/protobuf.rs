@@ -1,6 +1,8 @@
 //! `io.prometheus.client` messages, encoded by hand: they are few, label sets are shared as bytes,
 //! and no intermediate message is allocated. Tests decode them with `prost`.
 
+use plimsoll_schemas::unit::Unit;
+
 use super::value::Value;
 use crate::core::fleet::Buckets;
 
@@ -100,14 +102,15 @@ fn as_float(value: Value) -> f64 {
     }
 }
 
-pub(super) fn push_histogram(out: &mut Vec<u8>, buckets: &Buckets) {
+pub(super) fn push_histogram(out: &mut Vec<u8>, buckets: &Buckets, unit: Unit) {
     let mut histogram = Vec::new();
     push_uint(&mut histogram, Field::SAMPLE_COUNT, buckets.count);
-    push_double(&mut histogram, Field::SAMPLE_SUM, as_float(Value::Nanos(buckets.sum_ns)));
+    push_double(&mut histogram, Field::SAMPLE_SUM, as_float(Value::of(unit, buckets.sum_ns)));
     // A histogram that is native only has no classic buckets, not
     // even the last: readers take one for a classic histogram.
     let infinite = (!buckets.classic.is_empty()).then_some((f64::INFINITY, buckets.count));
-    let limits = buckets.classic.iter().map(|(ns, n)| (as_float(Value::nanos(*ns)), *n));
+    let limits =
+        buckets.classic.iter().map(|(ns, n)| (as_float(Value::of(unit, u128::from(*ns))), *n));
 
     for (limit, n) in limits.chain(infinite) {
         let mut bucket = Vec::new();

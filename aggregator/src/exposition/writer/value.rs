@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::unit::Unit;
+
 const SECOND: u64 = 1_000_000_000;
 /// Integers up to here are exact in a float.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
@@ -19,6 +21,15 @@ impl Value {
     /// A time in nanoseconds, written in seconds.
     pub fn nanos(ns: u64) -> Self {
         Self::Nanos(u128::from(ns))
+    }
+
+    /// A whole number of an operation's unit, written as it is shown.
+    #[expect(clippy::cast_precision_loss, reason = "as a reader of the text has it")]
+    pub fn of(unit: Unit, raw: u128) -> Self {
+        match unit {
+            Unit::Nanoseconds => Self::Nanos(raw),
+            _ => Self::Float(raw as f64 / unit.raw_per_shown()),
+        }
     }
 }
 

@@ -174,7 +174,7 @@ fn recent(
     }
 
     if is_rate {
-        let points = answer.metric_points(&query.metrics[0], &[], Wall(0));
+        let points = answer.metric_points(&query.metrics[0], &[], Wall(0), query.unit());
         let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
         let by = has_operation.then(|| query.pool.operation_name());
         let rate = history::rate_of(&points, by);

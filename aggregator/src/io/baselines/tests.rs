@@ -152,6 +152,22 @@ fn a_rate_that_is_lower_has_regressed_by_its_share() {
 }
 
 #[test]
+fn a_name_of_a_latency_and_a_counter_is_that_of_the_latency() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut side = baseline::read(&baseline_with(BucketLayout::MESH)).unwrap();
+    let rate = side.rates.remove("fetch.rows").unwrap();
+    side.rates.insert(fetch(), rate);
+    let rule = rule(&dir, "fetch", &baseline::write(&side).unwrap());
+    assert_eq!(check(&rule), Ok(()));
+    let store = history(&dir, SLOTS, 1.2);
+    let found = judge(std::slice::from_ref(&rule), &store.reader(), NOW).remove(&rule.name);
+    let found = found.unwrap().unwrap();
+    // A rate would be lower by 0.17, and has no quantile.
+    assert!((0.18..0.25).contains(&found.value), "{found:?}");
+    assert!(found.labels.get("quantile").is_some(), "{found:?}");
+}
+
+#[test]
 fn too_few_samples_are_no_verdict() {
     let few = found(10, 2.0).unwrap_err();
     assert!(few.starts_with("not enough data: B has 10 intervals, fewer than 20"), "{few}");

@@ -8,6 +8,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, layout};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::{ClassShare, HistoryPoint, WallTime};
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::unit::Unit;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -164,8 +165,9 @@ fn check(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
 fn check_metrics(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
     let (_, answer) = kept.accumulated(query, now);
     let [counter, gauge] = metric_keys();
-    let counters = answer.metric_points(&counter, std::slice::from_ref(&counter), Wall(0));
-    let gauges = answer.metric_points(&gauge, &[], Wall(0));
+    let counters =
+        answer.metric_points(&counter, std::slice::from_ref(&counter), Wall(0), Unit::Nanoseconds);
+    let gauges = answer.metric_points(&gauge, &[], Wall(0), Unit::Nanoseconds);
 
     for ((of_counter, of_gauge), range) in counters.iter().zip(&gauges).zip(answer.layout.points())
     {
@@ -348,9 +350,12 @@ fn a_heatmap_counts_every_sample_in_the_band_and_column_that_it_lies_in() {
     let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
     let layout = Layout::of(&asked.range, asked.step, at(1_600), &reading.kept_from()).unwrap();
     let mut answer = Accumulator::new(layout.clone());
-    assert_eq!(answer.bands(20), (Vec::new(), vec![Vec::new(); layout.points().count()]));
+    assert_eq!(
+        answer.bands(20, Unit::Nanoseconds),
+        (Vec::new(), vec![Vec::new(); layout.points().count()])
+    );
     reading.add_to(&mut answer, &asked.keys()).unwrap();
-    let (bands, counts) = answer.bands(20);
+    let (bands, counts) = answer.bands(20, Unit::Nanoseconds);
     assert!((10..=20).contains(&bands.len()), "{}", bands.len());
     for (column, range) in counts.iter().zip(layout.points()) {
         for (count, band) in column.iter().zip(&bands) {

@@ -25,20 +25,20 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    JSON: readings at any past time, from nodes' own histories
                    ?node=, sensor=, from=, to=, last=, step=
 /api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
-/api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
+/api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in its unit
                    ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total
-/api/v1/query      JSON: the past of one operation from exact counts, in seconds
+/api/v1/query      JSON: the past of one operation from exact counts, in its unit
                    ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
                    quantiles=0.5,0.99, over=18ms, distribution=true
                    `Accept: application/vnd.msgpack` for less than a twentieth of it
                    ?metric=, per=, rollup=, value=, from=, to=, last=2h, step=1m for a counter
-                   or gauge
+                   or gauge; metric= for each of several, or node=, label= to ask nodes
 /api/v1/metrics    JSON: counters and gauges of jobs, with their values now
 /api/v1/heatmap    JSON: the same by time and latency; these parameters and ?bands=48
 /api/v1/operations JSON: the operations and groups that the history has
 /api/v1/bottlenecks
                    JSON: where the time of a run or a range goes, and what is too much of it
-                   ?run=, rollup=, value=, cycle=, from=, to=, last=2h
+                   ?run=, rollup=, value=, node=, cycle=, from=, to=, last=2h
 /api/v1/runs       JSON: the runs, newest first
                    ?state=running|ended|no_end, limit=1..1000
                    POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
@@ -46,7 +46,8 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    JSON: one run with the latencies from its start to its end; last: the newest
 /api/v1/runs/last  JSON: the same for the run that started last
 /api/v1/runs/compare
-                   JSON: shifts from one run to another, ?a=, b=, operation=
+                   JSON: shifts from one run to another, or from several (a=v1-*) to several
+                   ?a=, b=, operation=
 /api/v1/profiles   JSON: captures and their profiles, newest first
                    ?node=, limit=1..1000
                    POST {node, operation, labels, pid, seconds, hz}

@@ -18,6 +18,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
     let row = |operation: &str, count| OperationRow {
         scope: Scope::Node(name()),
         operation: operation.to_owned(),
+        unit: None,
         own: operation == PUBLISH,
         freshness: Freshness::default(),
         total: Quantiles { count, ..Quantiles::default() },

@@ -30,6 +30,7 @@ fn row(scope: Scope, operation: &str, samples: &[u64]) -> OperationRow {
     OperationRow {
         scope,
         operation: operation.to_owned(),
+        unit: None,
         own: operation == PUBLISH,
         freshness: Freshness::default(),
         total: quantiles(samples),

@@ -173,6 +173,9 @@ fn scopes_shards_and_lookups_count_errors_sizes_and_outcomes_with_the_default_la
     let seen = node.leave();
     assert_eq!(seen.histograms["epoch_hook{run=r7,zone=x}"].count(), 4);
     assert_eq!(seen.histograms["shard_read{run=r7,zone=default}"].count(), 13);
+    let sizes = &seen.histograms["profiler_shard_file_size:bytes{run=r7,zone=default}"];
+    let rows = &seen.histograms["profiler_shard_rows_processed:count{run=r7,zone=default}"];
+    assert_eq!((sizes.count(), sizes.sum_ns(), rows.sum_ns()), (12, 1_101, 111_000));
     let counters: Vec<_> = seen.counters.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(
         counters,

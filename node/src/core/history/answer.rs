@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
-use plimsoll_schemas::limits::wire::HISTORY_RESPONSE_BYTES_MAX;
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::limits::wire::{HISTORY_OPERATIONS_MAX, HISTORY_RESPONSE_BYTES_MAX};
+use plimsoll_schemas::own_operations::is_own;
+use plimsoll_schemas::straggler::{CLASS_LABEL, class_of};
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::history::{
-    HistoryOf, HistoryRequest, HistoryResponse, HistorySlot, ReadingRange,
+    HistoryOf, HistoryRequest, HistoryResponse, HistorySlot, MetricValues, OperationTime,
+    ReadingRange,
 };
 use plimsoll_schemas::wire::{Hardware, Latency, Snapshot, apply_changes, decode_packed};
 
@@ -43,6 +46,18 @@ struct HistoryBin {
     covered_ns: u64,
     samples: Histogram,
     readings: BTreeMap<(String, Labels), Values>,
+    counters: BTreeMap<Operation, MetricBin>,
+    gauges: BTreeMap<Operation, MetricBin>,
+    /// By class, if they have one.
+    operations: BTreeMap<(Operation, Option<&'static str>), ExactFigures>,
+}
+
+/// Values of a metric, and those of the latest interval among them.
+#[derive(Debug)]
+struct MetricBin {
+    all: Values,
+    latest: Values,
+    latest_end: Wall,
 }
 
 #[derive(Debug)]
@@ -123,6 +138,27 @@ impl Answering {
                     slot.add_readings(&readings, sensor.as_deref());
                 }
             }
+            HistoryOf::Metric { names, operation, labels } => {
+                let of_node = &snapshot.header.labels;
+                let Some(latency) = snapshot.body.latency() else { return };
+                let is_asked =
+                    |of: &Series| names.contains(&of.operation) && has_labels(of, labels, of_node);
+                add_values(&mut slot.counters, &latency.counters, is_asked, record.end);
+                add_values(&mut slot.gauges, &latency.gauges, is_asked, record.end);
+                // Without classes, since one sum is asked for.
+                slot.add_times(latency, |of| {
+                    let is_it = Some(&of.operation) == operation.as_ref();
+                    (is_it && has_labels(of, labels, of_node)).then_some(None)
+                });
+            }
+            HistoryOf::Operations => {
+                let Some(latency) = snapshot.body.latency() else { return };
+                slot.add_times(latency, |of| {
+                    let of_node = &snapshot.header.labels;
+                    let class = of.labels.get(CLASS_LABEL).or_else(|| of_node.get(CLASS_LABEL));
+                    (!is_own(&of.operation)).then(|| class.map(class_of))
+                });
+            }
         }
     }
 
@@ -147,6 +183,11 @@ impl Answering {
         missing: u64,
         bytes_max: usize,
     ) -> HistoryResponse {
+        if self.slots.values().any(|slot| slot.operations.len() > HISTORY_OPERATIONS_MAX) {
+            let why =
+                format!("more than {HISTORY_OPERATIONS_MAX} operations and classes in one slot");
+            return HistoryResponse::refusal(self.request.number, why);
+        }
         let mut from = self.range.start;
         let bytes_max = bytes_max.min(HISTORY_RESPONSE_BYTES_MAX);
         let mut bytes = SLOT_BYTES;
@@ -184,11 +225,22 @@ impl HistoryBin {
         of_node: &Labels,
     ) {
         for (series, samples) in &latency.histograms {
-            let has = |(key, value): (&str, &str)| {
-                series.labels.get(key).or_else(|| of_node.get(key)) == Some(value)
-            };
-            if series.operation == *operation && labels.iter().all(has) {
+            if series.operation == *operation && has_labels(series, labels, of_node) {
                 self.samples.merge_packed(samples);
+            }
+        }
+    }
+
+    /// Adds the time of each series that is asked for, to the class that it has.
+    fn add_times(
+        &mut self,
+        latency: &Latency<Packed>,
+        class: impl Fn(&Series) -> Option<Option<&'static str>>,
+    ) {
+        for (series, samples) in &latency.histograms {
+            if let Some(class) = class(series) {
+                let of = (series.operation.clone(), class);
+                self.operations.entry(of).or_default().merge(&samples.exact());
             }
         }
     }
@@ -212,8 +264,58 @@ impl HistoryBin {
             max: values.max,
             count: values.count,
         };
-        let readings = self.readings.into_iter().map(range).collect();
-        HistorySlot { begin_ns, covered_ns: self.covered_ns, samples, readings }
+        let time = |((operation, class), of): ((Operation, Option<&str>), ExactFigures)| {
+            let class = class.map(str::to_owned);
+            let sum_ns = u64::try_from(of.sum_ns).unwrap_or(u64::MAX);
+            OperationTime { operation, class, count: of.count, sum_ns, max_ns: of.max_ns }
+        };
+        let times = self.operations.into_iter().filter(|(_, of)| of.count > 0);
+
+        HistorySlot {
+            begin_ns,
+            covered_ns: self.covered_ns,
+            samples,
+            readings: self.readings.into_iter().map(range).collect(),
+            counters: self.counters.into_iter().map(MetricBin::finish).collect(),
+            gauges: self.gauges.into_iter().map(MetricBin::finish).collect(),
+            operations: times.map(time).collect(),
+        }
+    }
+}
+
+fn has_labels(series: &Series, labels: &Labels, of_node: &Labels) -> bool {
+    let has = |(key, value): (&str, &str)| {
+        series.labels.get(key).or_else(|| of_node.get(key)) == Some(value)
+    };
+    labels.iter().all(has)
+}
+
+fn add_values(
+    bins: &mut BTreeMap<Operation, MetricBin>,
+    values: &[(Series, f64)],
+    is_asked: impl Fn(&Series) -> bool,
+    end: Wall,
+) {
+    for (series, value) in values.iter().filter(|(series, _)| is_asked(series)) {
+        let none = || MetricBin { all: Values::NONE, latest: Values::NONE, latest_end: end };
+        let bin = bins.entry(series.operation.clone()).or_insert_with(none);
+        bin.all.add(*value);
+        // Records come in any order.
+        if end > bin.latest_end {
+            (bin.latest, bin.latest_end) = (Values::NONE, end);
+        }
+        if end == bin.latest_end {
+            bin.latest.add(*value);
+        }
+    }
+}
+
+impl MetricBin {
+    fn finish((metric, bin): (Operation, Self)) -> MetricValues {
+        let Values { min, max, sum, count } = bin.all;
+        // Of great values a sum may overflow, and an aggregator refuses what is not finite.
+        let sum = sum.clamp(f64::MIN, f64::MAX);
+        MetricValues { metric, count, sum, min, max, last: bin.latest.mean() }
     }
 }
 
@@ -264,5 +366,8 @@ fn bytes_of(slot: &HistorySlot) -> usize {
             reading.labels.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
         SLOT_BYTES / 2 + reading.sensor.len() + labels
     };
-    SLOT_BYTES + samples + slot.readings.iter().map(reading).sum::<usize>()
+    let metrics = slot.counters.iter().chain(&slot.gauges).map(|of| &of.metric);
+    let named = metrics.chain(slot.operations.iter().map(|of| &of.operation));
+    let named = named.map(|name| SLOT_BYTES + name.as_str().len());
+    SLOT_BYTES + samples + slot.readings.iter().map(reading).sum::<usize>() + named.sum::<usize>()
 }

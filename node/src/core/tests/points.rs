@@ -4,7 +4,7 @@ use plimsoll_schemas::ids::Series;
 
 use super::*;
 use crate::core::intake::Reject;
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::{TimeUnit, ValueUnit};
 use crate::core::intake::points::{Buckets, Latencies, Temporality, Value};
 
 /// Reports what a stream has counted since the node began.
@@ -12,7 +12,7 @@ fn offer(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<()
     let series = || Ok(Series::plain(Operation::new("a").unwrap()));
     let buckets = Buckets::Explicit { bounds: &[0.005, 0.018], counts };
     let (count, sum) = (counts.iter().sum(), Some(0.5));
-    let (unit, min, max) = (TimeUnit::Seconds, None, None);
+    let (unit, min, max) = (ValueUnit::Time(TimeUnit::Seconds), None, None);
     let value = Value::Latencies(Latencies { unit, count, sum, min, max, buckets });
     let (time, temporality) = (now.wall, Temporality::Cumulative);
     core.on_point(

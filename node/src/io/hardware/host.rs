@@ -17,6 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::blocks::Blocks;
 use super::cgroup::Cgroup;
 use super::cpu::Cpu;
+use super::description::Description;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
 use super::machine::Machine;
@@ -102,6 +103,7 @@ pub(super) struct Host {
     network: Network,
     blocks: Blocks,
     own: Own,
+    description: Description,
 }
 
 impl Host {
@@ -116,6 +118,7 @@ impl Host {
             network: Network::new(root),
             blocks: Blocks::new(root),
             own: Own::default(),
+            description: Description::new(root),
         }
     }
 
@@ -127,6 +130,7 @@ impl Host {
         self.cgroup.gather(now, space, gather);
         timekeeping::gather(&self.root, gather);
         self.own.gather(now, gather);
+        self.description.gather(gather);
     }
 
     pub(super) fn gather_lists(&mut self, now: Mono, gather: &mut Gather) {

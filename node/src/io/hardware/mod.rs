@@ -10,7 +10,8 @@
 //!
 //! - on `host`: `machine` (files with one figure of each kind, as /proc/loadavg and meminfo), `cpu`
 //!   (/proc/stat), `pressure`, `cgroup`, `network` (/proc/net/dev), `blocks` (/proc/diskstats),
-//!   `timekeeping` (the kernel's clock), `own` (this process);
+//!   `timekeeping` (the kernel's clock), `own` (this process),
+//!   `description` (what machine it is);
 //! - on `devices`: `disks` (space of file systems), `hwmon` (temperatures), `frequency`,
 //!   `throttle`;
 //! - `gpu`: `one` at each poll, `aside` once an interval; `watched`.
@@ -23,6 +24,7 @@ mod asker;
 mod blocks;
 mod cgroup;
 mod cpu;
+mod description;
 mod devices;
 mod disks;
 mod frequency;
@@ -166,7 +168,8 @@ impl Threads<'_> {
         self.lifeline.spawn(self.supervisor, "hw-gpu", move |lifeline| {
             let slot = Arc::clone(&filled);
             let sampling = Sampling::of("gpu");
-            gpu::Gpus { clock, every, library: library.clone(), slot, sampling }.run(lifeline);
+            gpu::Gpus { clock, every, library: library.clone(), slot, sampling, driver: None }
+                .run(lifeline);
         });
         slot
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse};
+use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse, UnknownRequest};
 
 use super::error::HistoryError;
 use super::files::{Files, LOCK};
@@ -15,6 +15,8 @@ use super::stats::SharedStats;
 use crate::core::Identity;
 use crate::core::history::{Answering, HistoryBounds, Plan, Record, scan};
 use crate::limits::{HISTORY_RETRY_PAUSE, HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEARCHED_MAX};
+
+const NOT_KNOWN: &str = "its version does not know what was requested: upgrade plimsoll-node";
 
 /// A response, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,11 +138,14 @@ impl Store {
         (stats.bytes, stats.earliest) = (files.bytes(), files.earliest());
     }
 
-    /// The answer to a request, of `bytes_max` bytes at most; none to bytes that are no request.
+    /// The answer to a request, of `bytes_max` bytes at most; none to bytes that are no request. A
+    /// request for what this version does not know is refused.
     pub(super) fn answer(&mut self, payload: &[u8], bytes_max: usize) -> Option<Answer> {
         let Ok(request) = HistoryRequest::decode(payload) else {
             self.stats.count_request("undecodable");
-            return None;
+            let UnknownRequest { number, asker, .. } = HistoryRequest::unknown(payload)?;
+            let refusal = HistoryResponse::refusal(number, NOT_KNOWN);
+            return Some(Answer { asker, payload: Bytes::from(refusal.encode()) });
         };
         let (number, asker) = (request.number, request.asker.clone());
         let response = self.respond(request, bytes_max).unwrap_or_else(|why| {

@@ -43,10 +43,13 @@ fn record(second: u64, samples: u64, padding: usize) -> Record {
         let operation = Operation::new(format!("gauge_{n:04}")).unwrap();
         (Series { operation, labels: Labels::default() }, 1.0)
     });
+    // Two ranks, of which one sets its gauge in each second to that second.
+    let of_gauge = [("3", second as f64), ("4", 0.5)];
+    let of_gauge = of_gauge.map(|(rank, value)| (series_of("memory", rank), value));
     let latency = Latency {
         histograms: vec![(series, histogram)],
-        counters: Vec::new(),
-        gauges: gauges.collect(),
+        counters: vec![(series_of("epoch_hook.tokens", "3"), 100.0)],
+        gauges: gauges.chain(of_gauge).collect(),
     };
     let reading = Reading {
         sensor: "cpu_usage_ratio".to_owned(),
@@ -78,6 +81,11 @@ fn record(second: u64, samples: u64, padding: usize) -> Record {
     let end = Wall((BEGIN + second + 1) * SECOND);
     let message = Bytes::from(encode(&snapshot));
     Record { end, length_ns: SECOND, kind: SnapshotKind::Interval, message }
+}
+
+fn series_of(name: &str, rank: &str) -> Series {
+    let labels = Labels::new([("rank", rank)]).unwrap();
+    Series { operation: Operation::new(name).unwrap(), labels }
 }
 
 fn latency() -> HistoryOf {
@@ -251,6 +259,62 @@ fn a_directory_that_cannot_be_used_costs_history_alone_and_is_counted() {
     let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
     assert!(response.refused.contains("disk"), "{response:?}");
     assert_eq!(store.answer(b"no request", usize::MAX), None);
+}
+
+#[test]
+fn metrics_are_answered_by_slot_with_the_time_of_their_operation() {
+    let dir = TempDir::new().unwrap();
+    let mut store = store(&dir);
+    (0..30).for_each(|second| store.write(&record(second, 2, 0), Wall(BEGIN * SECOND)));
+
+    let names = ["epoch_hook.tokens", "memory"].map(|name| Operation::new(name).unwrap());
+    let (labels, operation) = (Labels::default(), Operation::new("epoch_hook").ok());
+    let of = HistoryOf::Metric { names: names.into(), operation, labels };
+    let answered = ask(&mut store, &of, (0, 40), 10);
+    let mut slots: Vec<_> = answered.iter().flat_map(|of| &of.slots).collect();
+    slots.sort_by_key(|slot| slot.begin_ns);
+    // An interval belongs to the slot in which it ended, so the first one has nine.
+    let first = slots[0];
+    let [counter, gauge] = [&first.counters[0], &first.gauges[0]];
+    assert_eq!((counter.count, counter.sum), (9, 900.0));
+    assert_eq!((gauge.count, gauge.min, gauge.max), (18, 0.0, 8.0));
+    assert_eq!((gauge.sum, gauge.last), (40.5, 4.25), "the mean of 8 and 0.5");
+    let time = &first.operations[0];
+    assert_eq!((time.count, time.sum_ns, time.max_ns), (18, 18 * 12_000_000, 12_000_000));
+    let all: f64 = slots.iter().map(|slot| slot.counters[0].sum).sum();
+    assert_eq!(all, 3_000.0);
+
+    let (names, labels) = (vec![Operation::new("memory").unwrap()], [("rank", "3")]);
+    let labels = Labels::new(labels).unwrap();
+    let of = HistoryOf::Metric { names, operation: None, labels };
+    let of_rank = ask(&mut store, &of, (10, 20), 10);
+    let gauge = &of_rank[0].slots[0].gauges[0];
+    assert_eq!((gauge.count, gauge.min, gauge.max, gauge.last), (10, 9.0, 18.0, 18.0));
+    assert!(of_rank[0].slots[0].operations.is_empty());
+}
+
+#[test]
+fn times_of_operations_are_answered_by_class_without_the_nodes_own() {
+    let dir = TempDir::new().unwrap();
+    let mut store = store(&dir);
+    (0..30).for_each(|second| store.write(&record(second, 2, 0), Wall(BEGIN * SECOND)));
+    let answered = ask(&mut store, &HistoryOf::Operations, (0, 40), 60);
+    let times = answered.iter().flat_map(|of| &of.slots).flat_map(|of| &of.operations);
+    let times = times.map(|of| (of.operation.as_str(), of.class.as_deref(), of.count, of.sum_ns));
+    assert_eq!(times.collect::<Vec<_>>(), [("epoch_hook", None, 60, 60 * 12_000_000)]);
+}
+
+#[test]
+fn a_request_of_a_later_version_is_refused_with_the_reason() {
+    let dir = TempDir::new().unwrap();
+    let mut store = store(&dir);
+    let request = serde_json::json!({"schema": 1, "number": 5, "asker": "a1",
+        "of": {"stacks": {"thread": 1}}, "from_ns": 0, "to_ns": 10, "step_ns": 10});
+    let answer = store.answer(&rmp_serde::to_vec_named(&request).unwrap(), usize::MAX).unwrap();
+    assert_eq!(answer.asker, "a1");
+    let text = String::from_utf8_lossy(&answer.payload);
+    assert!(text.contains("upgrade plimsoll-node"), "{text}");
+    assert_eq!(store.stats_for_tests().requests.get("undecodable"), Some(&1));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use plimsoll_runtime::build;
 use plimsoll_runtime::http as server;
 use plimsoll_runtime::page::Page;
 use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::Unit;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::inputs::{self, InputStats};
@@ -80,7 +81,8 @@ fn add_samples(page: &Page, status: &Status) {
 
 fn add_limits(page: &Page, limits: &[LatencyLimit]) {
     let row = |limit: &LatencyLimit| {
-        ([limit.operation.to_string(), seconds(limit.limit_ns).to_string()], true)
+        let unit = Unit::of(limit.operation.as_str());
+        ([limit.operation.to_string(), unit.shown(limit.limit_ns).to_string()], true)
     };
     page.about("Latency limits above which samples are counted exactly, always 1").gauges(
         "plimsoll_agent_limit_info",

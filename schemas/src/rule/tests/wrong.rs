@@ -472,10 +472,11 @@ fn a_file_that_is_no_text_or_too_much_of_it_is_refused() {
 
 #[test]
 fn settings_that_came_of_no_file_are_refused_without_a_line() {
+    const OF_SETTINGS: &str = "[[budget]]\nname = 'x'\noperation = 'o'\nquantile = 0.9\nlimit = 7";
     let text = RuleText {
         tables: RuleTables::Some { budget: true, rule: false },
         placed: false,
-        ..RuleText::new("--set", "[[budget]]\nname = 'x'\nlimit = 7".into()).unwrap()
+        ..RuleText::new("--set", OF_SETTINGS.into()).unwrap()
     };
     let error = load(&[], vec![text], 1, &mut |_| Err(String::new())).unwrap_err();
     let expected = "--set: budget \"x\": limit: 7 has no unit; write \"7ms\"";

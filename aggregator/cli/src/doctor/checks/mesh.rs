@@ -316,6 +316,7 @@ mod tests {
             delay_seconds: None,
             incarnations: Vec::new(),
             troubles: Vec::new(),
+            machine: None,
         }
     }
 

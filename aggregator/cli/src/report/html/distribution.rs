@@ -1,16 +1,15 @@
 //! The distribution of one operation's latencies, with its limit, and the quantiles as a table.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 use plimsoll_compare::svg::{LogAxis, label, line, px};
 use plimsoll_schemas::figure::{counted, quantile};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::summary::BucketCount;
+use plimsoll_schemas::unit::Unit;
 
 use super::super::document::OperationResult;
 use super::super::tables::{self as cell, Table, table};
-use super::super::words::milliseconds_or_so;
+use super::super::words::value;
 use super::{Figure, Picture};
 
 const WIDTH: f64 = 720.0;
@@ -31,16 +30,16 @@ pub(super) fn figure(of: &OperationResult, at: usize) -> Figure {
 fn words(of: &OperationResult) -> String {
     let at = |quantile: f64| {
         let found = of.quantiles.iter().find(|found| found.quantile == quantile);
-        milliseconds_or_so(found.map(|found| found.value))
+        value(&of.operation, found.map(|found| found.value))
     };
 
     let limit = match of.limit_seconds {
-        Some(limit) => format!(", limit {}", milliseconds_or_so(Some(limit))),
+        Some(limit) => format!(", limit {}", value(&of.operation, Some(limit))),
         None => ", no limit".to_owned(),
     };
 
     let samples = counted(of.count, "sample");
-    let (min, max) = (milliseconds_or_so(of.min), milliseconds_or_so(of.max));
+    let [min, max] = [of.min, of.max].map(|shown| value(&of.operation, shown));
 
     format!(
         "{samples} from {min} to {max}: half up to {}, 99 % up to {}{limit}.",
@@ -50,12 +49,13 @@ fn words(of: &OperationResult) -> String {
 }
 
 fn plot(of: &OperationResult, at: usize, words: &str) -> Markup {
-    let samples = samples(&of.distribution);
-    let limit = of.limit_seconds.map(|limit| limit * 1e9);
-    let (least, most) = (of.min.unwrap_or_default() * 1e9, of.max.unwrap_or_default() * 1e9);
+    let unit = Unit::of(&of.operation);
+    let (samples, raw) = (samples(&of.distribution, unit), unit.raw_per_shown());
+    let limit = of.limit_seconds.map(|limit| limit * raw);
+    let (least, most) = (of.min.unwrap_or_default() * raw, of.max.unwrap_or_default() * raw);
     let least = limit.map_or(least, |limit| limit.min(least));
     let most = limit.map_or(most, |limit| limit.max(most));
-    let axis = LogAxis::new(least.max(1e3), most, LEFT..RIGHT);
+    let axis = LogAxis::new(least.max(1e3), most, LEFT..RIGHT, unit);
     let bars = axis.density(&samples);
     let highest = bars.iter().fold(f64::MIN_POSITIVE, |highest, bar| bar.1.max(highest));
     let y = |share: f64| BOTTOM - (BOTTOM - TOP) * share / highest;
@@ -81,14 +81,14 @@ fn plot(of: &OperationResult, at: usize, words: &str) -> Markup {
             (label(class, (x, BOTTOM + 24.0), "middle", &words))
         }
 
-        @if let Some(limit) = limit { (limit_mark(&axis, limit)) }
+        @if let Some(limit) = limit { (limit_mark(&axis, limit, unit)) }
     })
 }
 
-fn limit_mark(axis: &LogAxis, limit: f64) -> Markup {
+fn limit_mark(axis: &LogAxis, limit: f64, unit: Unit) -> Markup {
     let x = axis.at(limit);
     let anchor = if x > 0.5 * (LEFT + RIGHT) { "end" } else { "start" };
-    let words = format!("limit {}", milliseconds_or_so(Some(limit / 1e9)));
+    let words = format!("limit {}", unit.text(limit / unit.raw_per_shown()));
     html! {
         (line("limit", (x, TOP - 8.0), (x, BOTTOM)))
         (label("limit-words", (x, TOP - 14.0), anchor, &words))
@@ -98,18 +98,17 @@ fn limit_mark(axis: &LogAxis, limit: f64) -> Markup {
 fn quantiles(of: &OperationResult) -> Table {
     let rows = of.quantiles.iter().map(|found| {
         let ends = [found.value, found.lower, found.upper];
-        let ends = ends.map(|seconds| cell::figure(milliseconds_or_so(Some(seconds))));
+        let ends = ends.map(|shown| cell::figure(value(&of.operation, Some(shown))));
         [cell::text(quantile(found.quantile))].into_iter().chain(ends).collect()
     });
     let caption = format!("Quantiles of {}", of.operation);
     table(&caption, &["Quantile", "Value", "Min", "Max"], rows.collect(), "")
 }
 
-fn samples(buckets: &[BucketCount]) -> Packed {
+fn samples(buckets: &[BucketCount], unit: Unit) -> Packed {
     let mut samples = Histogram::default();
     for bucket in buckets {
-        let upper = Duration::try_from_secs_f64(bucket.upper).unwrap_or_default();
-        samples.record_n(u64::try_from(upper.as_nanos()).unwrap_or(u64::MAX), bucket.count);
+        samples.record_n(unit.raw(bucket.upper), bucket.count);
     }
     Packed::from(&samples)
 }

@@ -8,10 +8,11 @@ use maud::{Markup, html};
 use plimsoll_compare::history::SecondsRange;
 use plimsoll_compare::svg::{LogAxis, label, line, px};
 use plimsoll_schemas::figure::{count, counted};
+use plimsoll_schemas::unit::Unit;
 
 use super::super::document::{Column, OperationResult, OverTime};
 use super::super::tables::{self as cell, Table, table};
-use super::super::words::{completeness, milliseconds_or_so, over};
+use super::super::words::{completeness, over, value};
 use super::colour_scale::ColourScale;
 use super::time_axis::ticks;
 use super::{Figure, Picture};
@@ -58,7 +59,7 @@ fn words(of: &OperationResult, zone: &TimeZone) -> String {
         n => format!(" {n} of {} incomplete or unknown.", counted(columns.len() as u64, "column")),
     };
 
-    let (max, at) = (milliseconds_or_so(Some(max)), shown(column.from_seconds, zone));
+    let (max, at) = (value(&of.operation, Some(max)), shown(column.from_seconds, zone));
     format!("Columns of {step}. The maximum is {max}, in the column from {at}.{incomplete}")
 }
 
@@ -70,17 +71,19 @@ fn is_complete(column: &Column) -> bool {
 struct Axes {
     range: SecondsRange,
     latency: LogAxis,
+    unit: Unit,
 }
 
 impl Axes {
-    fn of(over_time: &OverTime, limit: Option<f64>) -> Option<Self> {
+    fn of(over_time: &OverTime, limit: Option<f64>, unit: Unit) -> Option<Self> {
         let (first, last) = (over_time.columns.first()?, over_time.columns.last()?);
         let (lowest, highest) = (over_time.bands.first()?, over_time.bands.last()?);
         let limit = limit.unwrap_or(highest.upper);
-        let (low, high) = (lowest.lower.min(limit).max(1e-6), highest.upper.max(limit));
-        let latency = LogAxis::new(low * 1e9, high * 1e9, BOTTOM..TOP);
+        let (low, high) = (lowest.lower.min(limit), highest.upper.max(limit));
+        let raw = unit.raw_per_shown();
+        let latency = LogAxis::new((low * raw).max(1e3), high * raw, BOTTOM..TOP, unit);
         let range = SecondsRange { from: first.from_seconds, to: last.to_seconds };
-        Some(Self { range, latency })
+        Some(Self { range, latency, unit })
     }
 
     fn x(&self, at: f64) -> f64 {
@@ -88,8 +91,8 @@ impl Axes {
         LEFT + share * (RIGHT - LEFT)
     }
 
-    fn y(&self, seconds: f64) -> f64 {
-        self.latency.at(seconds * 1e9)
+    fn y(&self, shown: f64) -> f64 {
+        self.latency.at(shown * self.unit.raw_per_shown())
     }
 }
 
@@ -100,7 +103,9 @@ fn plot(
     scale: &ColourScale,
     zone: &TimeZone,
 ) -> Markup {
-    let Some(axes) = Axes::of(&of.over_time, of.limit_seconds) else { return Markup::default() };
+    let Some(axes) = Axes::of(&of.over_time, of.limit_seconds, Unit::of(&of.operation)) else {
+        return Markup::default();
+    };
 
     let picture = Picture {
         id: format!("heatmap-{at}"),
@@ -176,7 +181,8 @@ fn gaps(columns: &[Column], axes: &Axes) -> String {
 
 fn columns(of: &OperationResult, zone: &TimeZone) -> Table {
     let rows = of.over_time.columns.iter().map(|column| {
-        let latencies = [column.p50, column.p99, column.max].map(milliseconds_or_so);
+        let latencies =
+            [column.p50, column.p99, column.max].map(|shown| value(&of.operation, shown));
         let over = column.over.map_or("-".to_owned(), |of| over(of.over, of.uncertain));
         let figures = [count(column.count)].into_iter().chain(latencies);
         let figures = figures.chain([over, completeness(column.completeness)]).map(cell::figure);

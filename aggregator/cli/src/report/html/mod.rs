@@ -5,6 +5,7 @@
 
 mod colour_scale;
 mod distribution;
+mod epochs;
 mod heatmap;
 mod time_axis;
 
@@ -13,6 +14,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_schemas::figure::counted;
 
 use super::document::{Document, OperationResult};
+use super::epochs::ID as EPOCHS;
 use super::limits::OPERATIONS_DRAWN_MAX;
 use super::sections::{sections, title};
 use super::tables::{Cell, Section, Table, Tone};
@@ -44,13 +46,15 @@ pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
 
                 header {
                     h1 { (title) }
+                    p class="lead" { (of.summary) }
                     (navigation(&sections, !drawn.is_empty()))
                 }
 
                 main {
-                    @for part in &sections {
-                        (section(part))
-                        @if part.id == "operations" && !drawn.is_empty() {
+                    @for part in sections {
+                        @let is_operations = part.id == "operations";
+                        @if part.id == EPOCHS { (of_epochs(of, part)) } @else { (section(&part)) }
+                        @if is_operations && !drawn.is_empty() {
                             (plots(&drawn, of.operations.len(), zone))
                         }
                     }
@@ -86,6 +90,18 @@ fn section(of: &Section) -> Markup {
             h2 id={ (of.id) "-heading" } { (of.heading) }
             @for paragraph in &of.paragraphs { p { (paragraph) } }
             @for of in &of.tables { (table(of)) }
+        }
+    }
+}
+
+/// Epochs have their plot in place of a table alone.
+fn of_epochs(of: &Document, part: Section) -> Markup {
+    let (id, heading) = (part.id, part.heading);
+    let Some(plot) = epochs::figure(of, part) else { return Markup::default() };
+    html! {
+        section id=(id) aria-labelledby={ (id) "-heading" } {
+            h2 id={ (id) "-heading" } { (heading) }
+            (figure(of.epoch_operation.as_deref().unwrap_or_default(), &plot))
         }
     }
 }

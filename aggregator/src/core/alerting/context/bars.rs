@@ -3,7 +3,7 @@
 use crate::limits::BARS_MAX;
 use plimsoll_schemas::alert::BarSeconds;
 use plimsoll_schemas::histogram::{Histogram, layout};
-use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::unit::Unit;
 
 /// Ends of bars within a power of ten, in tenths of it. The finest that makes few enough bars is
 /// taken; the last always does, since the layout spans ten powers of ten.
@@ -13,13 +13,13 @@ const SCALES: [&[u64]; 3] = [&[10, 12, 15, 20, 25, 30, 40, 50, 60, 80], &[10, 20
 pub(super) type Counted<'a> = (&'a Histogram, u64);
 
 /// The bars of each of two sets of samples, with the same ends; none of one without samples.
-pub(super) fn bars(limit_ns: u64, of: [Counted<'_>; 2]) -> [Vec<BarSeconds>; 2] {
+pub(super) fn bars(unit: Unit, limit_ns: u64, of: [Counted<'_>; 2]) -> [Vec<BarSeconds>; 2] {
     let some = || of.iter().map(|(samples, _)| samples).filter(|samples| !samples.is_empty());
     let least = some().map(|samples| samples.min_ns()).min();
     let most = some().map(|samples| samples.max_ns()).max();
     let (Some(least), Some(most)) = (least, most) else { return [Vec::new(), Vec::new()] };
     let ends = ends(least, most, limit_ns);
-    of.map(|of| bars_of(&ends, limit_ns, of))
+    of.map(|of| bars_of(unit, &ends, limit_ns, of))
 }
 
 /// Ends of bars between two samples, ascending; the last is the greater one or the limit.
@@ -42,7 +42,12 @@ fn ends(least: u64, most: u64, limit_ns: u64) -> Vec<u64> {
         .unwrap_or_default()
 }
 
-fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<BarSeconds> {
+fn bars_of(
+    unit: Unit,
+    ends: &[u64],
+    limit_ns: u64,
+    (samples, over): Counted<'_>,
+) -> Vec<BarSeconds> {
     if samples.is_empty() {
         return Vec::new();
     }
@@ -58,7 +63,7 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
         let up_to = if *end == limit_ns { samples.count().saturating_sub(over) } else { seen };
         let n = up_to.saturating_sub(counted);
         counted = counted.max(up_to);
-        BarSeconds { up_to: seconds(*end), samples: n }
+        BarSeconds { up_to: unit.shown(*end), samples: n }
     };
 
     ends.iter().map(bar).collect()
@@ -68,7 +73,7 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_schemas::time::nanos;
+    use plimsoll_schemas::time::{nanos, seconds};
     use proptest::prelude::*;
 
     use super::*;
@@ -107,7 +112,8 @@ mod tests {
         let during = samples(&values);
         assert_eq!(layout::index_of(LIMIT - 1), layout::index_of(LIMIT + 2), "one bucket");
         let none = Histogram::default();
-        let [before, during] = bars(LIMIT, [(&none, 0), (&during, over(&values, LIMIT))]);
+        let [before, during] =
+            bars(Unit::Nanoseconds, LIMIT, [(&none, 0), (&during, over(&values, LIMIT))]);
         assert_eq!(before, []);
         let at = during.iter().position(|bar| bar.up_to == 0.018).unwrap();
         assert_eq!((during[at].samples, during[at + 1].samples), (2, 2), "{during:?}");
@@ -121,7 +127,8 @@ mod tests {
             limit_ns in 1_000..40 * MS,
         ) {
             let of = [&before, &during].map(|values| (samples(values), over(values, limit_ns)));
-            let counted = bars(limit_ns, [(&of[0].0, of[0].1), (&of[1].0, of[1].1)]);
+            let of_both = [(&of[0].0, of[0].1), (&of[1].0, of[1].1)];
+            let counted = bars(Unit::Nanoseconds, limit_ns, of_both);
             for (values, bars) in [&before, &during].into_iter().zip(&counted) {
                 prop_assert_eq!(bars.is_empty(), values.is_empty());
                 prop_assert!(bars.len() <= BARS_MAX);

@@ -63,7 +63,7 @@ pub(super) fn of_samples(
     let during = windows.merged(at, window);
     let over = windows.sums(at, window, budget.limit_ns).over;
     let of = [(&before, over_before.over), (&during, over)];
-    let [before, during] = bars::bars(budget.limit_ns, of);
+    let [before, during] = bars::bars(budget.unit(), budget.limit_ns, of);
     AlertContext { before, during, ..context }
 }
 

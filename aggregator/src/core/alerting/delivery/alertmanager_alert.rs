@@ -41,7 +41,7 @@ impl AlertmanagerAlert {
         let dashboard = notification.context.as_ref().and_then(|context| context.dashboard.clone());
         let runbook = notification.runbook.clone().unwrap_or_default();
         let is_url = runbook.starts_with("https://") || runbook.starts_with("http://");
-        let (value, limit) = texts::figures(&notification.evidence);
+        let (value, limit) = texts::figures(notification);
 
         let annotations = [
             ("summary", texts::summary(notification)),

@@ -27,7 +27,7 @@ use super::{alertmanager_alert, texts};
 /// good. A field without a value is an empty text: `runbook` and `dashboard` often are.
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
     let Notification { key, mesh, .. } = notification;
-    let (value, limit) = texts::figures(&notification.evidence);
+    let (value, limit) = texts::figures(notification);
     let (status, action) = status(notification);
     let context = notification.context.as_ref();
     let since = notification.firing_since_seconds.unwrap_or(notification.at_seconds);

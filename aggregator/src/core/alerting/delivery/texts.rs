@@ -2,9 +2,10 @@
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
-use plimsoll_schemas::figure::{count, counted, number, percent, quantile, span};
+use plimsoll_schemas::figure::{count, counted, number, percent, quantile};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::unit::Unit;
 
 /// Shares from which on they may explain a latency; below, they are left out.
 const STOLEN_FROM: f64 = 0.05;
@@ -38,14 +39,17 @@ pub(super) fn summary(notification: &Notification) -> String {
         return notification.summary.clone();
     }
     let key = &notification.key;
-    let (value, limit) = figures(&notification.evidence);
+    let (value, limit) = figures(notification);
     format!("{} of {}, {}: {value}, limit {limit}", key.rule, key.operation, key.scope)
 }
 
 /// The value that moved the alert, and its limit.
-pub(super) fn figures(evidence: &Evidence) -> (String, String) {
-    match evidence {
-        Evidence::Latency(latency) => (span(latency.value_seconds), span(latency.limit_seconds)),
+pub(super) fn figures(notification: &Notification) -> (String, String) {
+    let unit = Unit::of(notification.key.operation.as_str());
+    match &notification.evidence {
+        Evidence::Latency(latency) => {
+            (unit.text(latency.value_seconds), unit.text(latency.limit_seconds))
+        }
         Evidence::Burn(burn) => {
             (format!("{}x", number(burn.long_burn)), format!("{}x", number(burn.factor)))
         }
@@ -66,20 +70,21 @@ pub(super) fn evidence(notification: &Notification) -> String {
     let context = notification.context.as_ref();
     let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
     let ended = notification.ended.map(|why| format!("ended: {}", why.in_words()));
+    let unit = Unit::of(notification.key.operation.as_str());
     ended
         .into_iter()
-        .chain(std::iter::once(of_figures(&notification.evidence)))
+        .chain(std::iter::once(of_figures(unit, &notification.evidence)))
         .chain(worst.map(|worst| of_node(worst, has_shares)))
         .collect::<Vec<_>>()
         .join("; ")
 }
 
-fn of_figures(evidence: &Evidence) -> String {
+fn of_figures(unit: Unit, evidence: &Evidence) -> String {
     match evidence {
         Evidence::Latency(latency) => format!(
             "{} at least {} in {}, {} of {} over the limit",
             quantile(latency.quantile),
-            span(latency.lower_seconds),
+            unit.text(latency.lower_seconds),
             latency.window,
             count(latency.over),
             counted(latency.samples, "sample")
@@ -210,7 +215,10 @@ mod tests {
             comparison: Comparison::Greater,
             threshold: 0.95,
         };
-        assert_eq!(of_figures(&Evidence::Value(value)), "disk_used_ratio 0.96 mount=/data");
+        assert_eq!(
+            of_figures(Unit::default(), &Evidence::Value(value)),
+            "disk_used_ratio 0.96 mount=/data"
+        );
         let half = HardwareContext { cpu_usage_ratio: Some(0.5), ..HardwareContext::default() };
         let worst = worst(half);
         assert_eq!(of_node(&worst, false), "a (cpu 50 %)");

@@ -6,6 +6,7 @@ mod native;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::unit::Unit;
 
 pub use native::Native;
 
@@ -15,7 +16,8 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 const SECOND: u64 = 1_000 * MS;
 
-/// Upper ends of classic buckets; the limits of an operation's budgets come in between.
+/// Upper ends of classic buckets, of bytes from 100 kB to 10 GB; the limits of an operation's
+/// budgets come in between.
 const LADDER_NS: [u64; 16] = [
     100 * US,
     250 * US,
@@ -39,15 +41,17 @@ const LADDER_NS: [u64; 16] = [
 pub struct Buckets {
     pub count: u64,
     pub sum_ns: u128,
-    /// Upper ends in nanoseconds and how many samples are not above them, ascending, without the
-    /// last one, which holds all; empty where classic buckets are not wanted.
+    /// Upper ends as whole numbers of the unit and how many samples are not above them, ascending,
+    /// without the last one, which holds all; empty where classic buckets are not wanted.
     pub classic: Vec<(u64, u64)>,
+    /// Of times in nanoseconds alone.
     pub native: Option<Native>,
 }
 
 impl Buckets {
     /// Counts the samples below each of `ends`, ascending, and in exponential buckets if `native`.
-    pub fn of(samples: &Merged, ends: &[u64], native: bool) -> Self {
+    pub fn of(samples: &Merged, ends: &[u64], native: bool, unit: Unit) -> Self {
+        let native = native && unit == Unit::Nanoseconds;
         let exact = samples.exact();
         let mut own = samples.buckets().peekable();
         let mut below = 0_u64;
@@ -74,7 +78,12 @@ impl Buckets {
 /// the share of samples over a limit can be asked for.
 pub fn ends(operation: &Operation, budgets: &[Budget]) -> Vec<u64> {
     let judged = budgets.iter().filter(|budget| budget.operation == *operation);
-    let mut ends: Vec<u64> = judged.map(|budget| budget.limit_ns).chain(LADDER_NS).collect();
+    let ladder = LADDER_NS.map(|end| match Unit::of(operation.as_str()) {
+        Unit::Nanoseconds | Unit::Bytes => end,
+        // From 1 ns to 100 us, and from 1 to 100 000.
+        Unit::Picoseconds | Unit::Count => end / 100,
+    });
+    let mut ends: Vec<u64> = judged.map(|budget| budget.limit_ns).chain(ladder).collect();
     ends.sort_unstable();
     ends.dedup();
     ends
@@ -93,7 +102,7 @@ mod tests {
         let budgets = plimsoll_schemas::rule::file::effective(&[]).unwrap();
         let ends = ends(&Operation::new("epoch_hook").unwrap(), &budgets);
         assert!(ends.is_sorted() && ends.contains(&(18 * MS)) && ends.len() == LADDER_NS.len() + 1);
-        let buckets = Buckets::of(&Merged::from(&samples), &ends, false);
+        let buckets = Buckets::of(&Merged::from(&samples), &ends, false, Unit::Nanoseconds);
         let at = |end| buckets.classic.iter().find(|(at, _)| *at == end).unwrap().1;
         assert_eq!([100 * US, 10 * MS, 18 * MS, 25 * MS, 10 * SECOND].map(at), [2, 2, 3, 4, 4]);
         assert_eq!((buckets.count, buckets.native), (5, None));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::limits::ROLLUP_GROUPS_MAX;
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::unit::Unit;
 
 use crate::core::fleet::bounded::{is_crowded, longest_idle};
 use crate::core::fleet::operations::OVERFLOW;
@@ -85,8 +86,8 @@ impl Groups {
     /// one for all.
     fn overflow_of(&mut self, group: Group, retention: &Retention) -> &mut Windows {
         let has_room = self.others.len() < ROLLUP_GROUPS_MAX || self.others.contains_key(&group);
-        let operation = || Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        let group = if has_room { group } else { Group { operation: operation(), ..group } };
+        let operation = Unit::of(group.operation.as_str()).overflow();
+        let group = if has_room { group } else { Group { operation, ..group } };
         self.others.entry(group).or_insert_with(|| Windows::new(retention))
     }
 
@@ -123,7 +124,7 @@ impl Groups {
         if self.others.contains_key(&overflow) {
             return overflow;
         }
-        let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        let operation = Unit::of(overflow.operation.as_str()).overflow();
         Group { operation, ..overflow }
     }
 

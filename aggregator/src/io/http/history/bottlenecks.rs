@@ -14,19 +14,22 @@ use plimsoll_schemas::rule::Bottlenecks;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::straggler::{CLASS_LABEL, class_of, step_of};
 use plimsoll_schemas::summary::{
-    BottlenecksPage, HardwareHistoryPage, MetricKind, NodeHardwareHistory, RunRow, WallTime,
+    BottlenecksPage, HardwareHistoryPage, MetricKind, NodeHardwareHistory, NodeHistory, RunRow,
+    WallTime,
 };
 use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::unit::{Unit, is_overflow};
 
+use super::nodes::TimesOfNode;
 use super::parameters::{HardwareQuery, range};
 use super::shares_query::{SharesQuery, Subject};
 use super::{HistoryHandler, PoolSamples, WholeRange, nodes, pools};
 use crate::core::advice::{
-    CounterGrowth, Inputs, MIXED, MachineReading, MachineReadings, OperationSamples, Shares,
-    bottlenecks,
+    CounterGrowth, Counters, Inputs, MIXED, MachineReading, MachineReadings, OperationSamples,
+    Shares, bottlenecks,
 };
-use crate::core::fleet::{Group, OVERFLOW, Pool};
-use crate::core::history::{AskedNodes, HistoryKey, MetricKey, MetricTotals};
+use crate::core::fleet::{Group, Pool};
+use crate::core::history::{Accumulator, AskedNodes, HistoryKey, MetricKey, MetricTotals};
 use crate::core::runs::RunsQuery;
 use crate::io::http::query::Query;
 use crate::io::http::refusal::Refusal;
@@ -34,6 +37,9 @@ use crate::limits::{BOTTLENECK_ASK_WAIT, BOTTLENECK_COUNTERS_MAX, BOTTLENECK_OPE
 
 /// A run has this at least: it may end in the second in which it starts.
 const RUN_MIN: Duration = Duration::from_secs(1);
+
+/// Operations that an error names.
+const CYCLES_NAMED_MAX: usize = 20;
 
 /// What is read for a query.
 struct Resolved {
@@ -44,36 +50,38 @@ struct Resolved {
     range: Range<Wall>,
 }
 
+/// What was read for a page.
+struct ReadShares {
+    of: Resolved,
+    picked: Picked,
+    whole: WholeRange,
+    machines: MachineReadings,
+    /// The node that was asked, if one was.
+    node: Option<NodeHistory>,
+}
+
 impl HistoryHandler {
     pub(super) async fn bottlenecks(
         &self,
         asked: SharesQuery,
         now: Wall,
     ) -> Result<BottlenecksPage, Refusal> {
-        let (_, _, keys) = self.keys().await?;
-        let counters = counters_of(&keys);
-        let known = pools(keys);
-        let of = self.resolved(&asked, &known, now).await?;
-        let picked = Picked::of(&of.read_as, &known, asked.cycle.as_ref());
-        let samples = picked.pools(&of.read_as).into_iter().map(HistoryKey::Samples);
-        let counters =
-            counters.into_iter().filter(|key| self::of(&of.read_as, &key.pool).is_some());
-        let mut counters: Vec<HistoryKey> = counters.map(HistoryKey::Metric).collect();
-        let operations_omitted =
-            picked.omitted + counters.len().saturating_sub(BOTTLENECK_COUNTERS_MAX);
-        counters.truncate(BOTTLENECK_COUNTERS_MAX);
-        let whole = self.whole(samples.chain(counters).collect(), &of.range, now);
-        // Together: nodes without a history of their own are waited for.
-        let (whole, machines) = tokio::join!(whole, self.machines(&of, now));
-        let whole = whole?;
+        let ReadShares { of, picked, whole, machines, node } = match &asked.subject {
+            Subject::Node(name) => self.of_node(&asked, name, now).await?,
+            Subject::Fleet | Subject::Run(_) | Subject::Group { .. } => {
+                self.of_history(&asked, now).await?
+            }
+        };
 
         let wall = wall(&of, &whole, now);
         let samples = picked.samples(&of.read_as, &whole.samples);
         let shares = Shares::of(&samples, wall, asked.cycle.as_ref());
         let completeness = whole.received.ratio;
-        let counters = whole.counters.iter().filter_map(growth).collect();
+        let counters = whole.counters.as_ref();
+        let counters: Option<Counters> =
+            counters.map(|counters| counters.iter().filter_map(growth).collect());
         let wall_seconds = wall.seconds;
-        let (counters, machines) = (&counters, &machines);
+        let (counters, machines) = (counters.as_ref(), &machines);
         let inputs = Inputs { shares: &shares, completeness, wall_seconds, counters, machines };
         let bottlenecks = bottlenecks(Bottlenecks::built_in(), inputs);
 
@@ -82,11 +90,11 @@ impl HistoryHandler {
                 let values = values.iter().map(ToString::to_string).collect();
                 (Some(rollup.clone()), Some(values))
             }
-            Subject::Run(_) | Subject::Fleet => (None, None),
+            Subject::Run(_) | Subject::Fleet | Subject::Node(_) => (None, None),
         };
         let run = match asked.subject {
             Subject::Run(name) => Some(name.to_string()),
-            Subject::Group { .. } | Subject::Fleet => None,
+            Subject::Group { .. } | Subject::Fleet | Subject::Node(_) => None,
         };
         let Shares { cycles, classes, operations } = shares;
         Ok(BottlenecksPage {
@@ -95,6 +103,7 @@ impl HistoryHandler {
             by_label: of.by_label,
             rollup,
             values,
+            node,
             from_seconds: seconds(whole.layout.range.start.0),
             to_seconds: seconds(whole.layout.range.end.0),
             resolution: whole.layout.slots().to_owned(),
@@ -104,9 +113,56 @@ impl HistoryHandler {
             cycles,
             classes,
             operations,
-            operations_omitted,
+            operations_omitted: picked.omitted,
             bottlenecks,
         })
+    }
+
+    /// What the history has of the fleet, a run or a group.
+    async fn of_history(&self, asked: &SharesQuery, now: Wall) -> Result<ReadShares, Refusal> {
+        let (_, _, keys) = self.keys().await?;
+        let counters = counters_of(&keys);
+        let known = pools(keys);
+        let of = self.resolved(asked, &known, now).await?;
+        asked.cycle.iter().try_for_each(|cycle| check_cycle(cycle, &of.read_as, &known))?;
+        let mut picked = Picked::of(&of.read_as, &known, asked.cycle.as_ref());
+        let samples = picked.pools(&of.read_as).into_iter().map(HistoryKey::Samples);
+        let counters =
+            counters.into_iter().filter(|key| self::of(&of.read_as, &key.pool).is_some());
+        let mut counters: Vec<HistoryKey> = counters.map(HistoryKey::Metric).collect();
+        picked.omitted += counters.len().saturating_sub(BOTTLENECK_COUNTERS_MAX);
+        counters.truncate(BOTTLENECK_COUNTERS_MAX);
+        let whole = self.whole(samples.chain(counters).collect(), &of.range, now);
+        // Together: nodes without a history of their own are waited for.
+        let (whole, machines) = tokio::join!(whole, self.machines(&of, now));
+        Ok(ReadShares { of, picked, whole: whole?, machines, node: None })
+    }
+
+    /// What a node has of itself.
+    async fn of_node(
+        &self,
+        asked: &SharesQuery,
+        name: &NodeName,
+        now: Wall,
+    ) -> Result<ReadShares, Refusal> {
+        let last_hour = || range(None, None, None, now);
+        let range = asked.range.clone().map_or_else(last_hour, Ok)?;
+        let of = Resolved { read_as: asked.subject.clone(), run: None, by_label: None, range };
+        let cycles = |answer: &Accumulator| cycles(&pools_of(answer), asked.cycle.as_ref());
+        let times = nodes::times(&self.queries, name, &of.range, now, cycles);
+        let (times, machines) = tokio::join!(times, self.machines(&of, now));
+        let TimesOfNode { mesh, row, answer, p99_ns } = times?;
+
+        let picked = Picked::of(&of.read_as, &pools_of(&answer), asked.cycle.as_ref());
+        let whole = WholeRange {
+            mesh,
+            samples: samples_of(&answer, &p99_ns),
+            counters: None,
+            kept_from_seconds: row.kept_from_seconds.unwrap_or(seconds(now.0)),
+            received: answer.received().unwrap_or_default(),
+            layout: answer.layout,
+        };
+        Ok(ReadShares { of, picked, whole, machines, node: Some(row) })
     }
 
     /// Which samples of which range are read.
@@ -157,7 +213,10 @@ impl HistoryHandler {
         if let Subject::Group { .. } = of.read_as {
             return none("the nodes of a group are not known".to_owned());
         }
-        let names = of.run.as_ref().map(|run| run.nodes.clone());
+        let names = match &of.read_as {
+            Subject::Node(name) => Some(vec![name.clone()]),
+            _ => of.run.as_ref().map(|run| run.nodes.clone()),
+        };
         if names.as_ref().is_some_and(Vec::is_empty) {
             return none("no node has sent samples of the run".to_owned());
         }
@@ -191,10 +250,22 @@ fn growth((key, totals): (&MetricKey, &MetricTotals)) -> Option<(Operation, Coun
     Some((name, CounterGrowth { amount: sum.value(), intervals: *count }))
 }
 
+/// A cycle of which there are no samples would be left out in silence.
+fn check_cycle(cycle: &Operation, subject: &Subject, known: &[Pool]) -> Result<(), Refusal> {
+    let operations: BTreeSet<&str> =
+        known.iter().filter_map(|pool| of(subject, pool)).map(Operation::as_str).collect();
+    if operations.contains(cycle.as_str()) {
+        return Ok(());
+    }
+    let listed = operations.into_iter().take(CYCLES_NAMED_MAX).collect::<Vec<_>>().join(", ");
+    let why = format!("cycle: no samples of {cycle}; there are those of {listed}");
+    Err(Refusal::not_found(why + ". /api/v1/operations lists all names"))
+}
+
 /// The operation of a pool, if the pool has samples of the subject.
 fn of<'p>(subject: &Subject, pool: &'p Pool) -> Option<&'p Operation> {
     match (subject, pool) {
-        (Subject::Fleet, Pool::Fleet(operation)) => Some(operation),
+        (Subject::Fleet | Subject::Node(_), Pool::Fleet(operation)) => Some(operation),
         (Subject::Run(name), Pool::Group(rollup, group)) => {
             let is_its = rollup == RUN_LABEL && *group.values == [name.as_str().into()];
             is_its.then_some(&group.operation)
@@ -210,7 +281,7 @@ fn of<'p>(subject: &Subject, pool: &'p Pool) -> Option<&'p Operation> {
 fn pool(subject: &Subject, operation: &Operation) -> Pool {
     let operation = operation.clone();
     match subject {
-        Subject::Fleet => Pool::Fleet(operation),
+        Subject::Fleet | Subject::Node(_) => Pool::Fleet(operation),
         Subject::Run(name) => {
             let values = vec![name.as_str().into()];
             Pool::Group(RUN_LABEL.to_owned(), Group { operation, values })
@@ -225,6 +296,47 @@ fn pool(subject: &Subject, operation: &Operation) -> Pool {
 fn class_pool(operation: &Operation, class: &str) -> Pool {
     let group = Group { operation: operation.clone(), values: vec![class.into()] };
     Pool::Group(CLASS_LABEL.to_owned(), group)
+}
+
+/// The pools that a node's answer has samples of.
+fn pools_of(answer: &Accumulator) -> Vec<Pool> {
+    let pools = answer.operations().keys().flat_map(|(operation, class)| {
+        let of_class = class.as_ref().map(|class| class_pool(operation, class));
+        of_class.into_iter().chain([Pool::Fleet(operation.clone())])
+    });
+    let mut pools: Vec<Pool> = pools.collect();
+    pools.sort_unstable();
+    pools.dedup();
+    pools
+}
+
+/// The samples of each of these pools, with p99 where it was asked for.
+fn samples_of(
+    answer: &Accumulator,
+    p99_ns: &BTreeMap<Operation, u64>,
+) -> BTreeMap<Pool, PoolSamples> {
+    let mut samples = BTreeMap::new();
+    for ((operation, class), exact) in answer.operations() {
+        let of_class = class.as_ref().map(|class| class_pool(operation, class));
+        for pool in of_class.into_iter().chain([Pool::Fleet(operation.clone())]) {
+            let p99_ns = p99_ns.get(operation).copied();
+            let none = PoolSamples { exact: ExactFigures::default(), p99_ns };
+            samples.entry(pool).or_insert(none).exact.merge(exact);
+        }
+    }
+    samples
+}
+
+/// The steps with phases among these, and the operation that is named as a cycle.
+fn cycles(known: &[Pool], named: Option<&Operation>) -> Vec<Operation> {
+    let step = |pool: &Pool| match pool {
+        Pool::Group(_, Group { operation, .. }) => {
+            Operation::new(step_of(operation.as_str())?).ok()
+        }
+        Pool::Fleet(_) | Pool::Selected(_) => None,
+    };
+    let steps: BTreeSet<Operation> = known.iter().filter_map(step).chain(named.cloned()).collect();
+    steps.into_iter().filter(|step| known.contains(&Pool::Fleet(step.clone()))).collect()
 }
 
 /// The operations of a page, each with the classes that it has ever had.
@@ -245,7 +357,9 @@ impl Picked {
         }
 
         let of_jobs = known.iter().filter_map(|pool| of(subject, pool));
-        let of_jobs = of_jobs.filter(|of| !is_own(of) && of.as_str() != OVERFLOW);
+        let of_jobs = of_jobs.filter(|of| !is_own(of) && !is_overflow(of.as_str()));
+        // Sizes and numbers have no share of any time.
+        let of_jobs = of_jobs.filter(|of| Unit::of(of.as_str()).is_time());
         let mut names: Vec<&Operation> = of_jobs.collect();
         let phases = names.iter().filter(|name| classes.contains_key(**name));
         let steps: BTreeSet<&str> = phases.filter_map(|of| step_of(of.as_str())).collect();
@@ -286,7 +400,7 @@ impl Picked {
             let whole = pool(subject, operation);
 
             let parts: Vec<(Option<&'static str>, Pool)> = match found.as_slice() {
-                [_, _, ..] if *subject == Subject::Fleet => {
+                [_, _, ..] if matches!(subject, Subject::Fleet | Subject::Node(_)) => {
                     let part = |class: &&'static str| (Some(*class), class_pool(operation, class));
                     found.iter().map(part).collect()
                 }
@@ -310,8 +424,16 @@ fn samples(
     of: &PoolSamples,
 ) -> OperationSamples {
     let ExactFigures { count, sum_ns, max_ns, .. } = of.exact;
-    let operation = operation.clone();
-    OperationSamples { operation, class, count, sum_ns, p99_ns: of.p99_ns, max_ns }
+    // All times are added, so those in picoseconds become nanoseconds.
+    let per_ns = if Unit::of(operation.as_str()) == Unit::Picoseconds { 1_000 } else { 1 };
+    OperationSamples {
+        operation: operation.clone(),
+        class,
+        count,
+        sum_ns: sum_ns / u128::from(per_ns),
+        p99_ns: of.p99_ns.map(|p99| p99 / per_ns),
+        max_ns: max_ns / per_ns,
+    }
 }
 
 /// From the start of a run to its end, or to now.
@@ -329,7 +451,7 @@ fn wall(of: &Resolved, whole: &WholeRange, now: Wall) -> WallTime {
     let seconds = range.end.min(now).since(range.start).as_secs_f64();
 
     let node_seconds = match (&of.read_as, run) {
-        (Subject::Fleet, _) => Some(whole.received.ns as f64 / 1e9),
+        (Subject::Fleet | Subject::Node(_), _) => Some(whole.received.ns as f64 / 1e9),
         (Subject::Run(_), Some(run)) if !run.has_more_nodes => {
             Some(seconds * run.nodes.len() as f64)
         }
@@ -370,10 +492,28 @@ fn readings(page: HardwareHistoryPage) -> MachineReadings {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::wire::history::{HistorySlot, OperationTime};
+
     use super::*;
+    use crate::core::history::Layout;
 
     fn operation(name: &str) -> Operation {
         Operation::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_cycle_that_does_not_exist_is_refused_with_the_operations() {
+        let known = ["step", "turn"].map(|name| Pool::Fleet(operation(name)));
+        assert!(check_cycle(&operation("turn"), &Subject::Fleet, &known).is_ok());
+        let Err(Refusal(status, why)) = check_cycle(&operation("trun"), &Subject::Fleet, &known)
+        else {
+            panic!("it was accepted");
+        };
+        assert_eq!(status, axum::http::StatusCode::NOT_FOUND);
+        let words = "cycle: no samples of trun; there are those of step, turn. ";
+        assert!(why.starts_with(words), "{why}");
+        let run = Subject::Run(plimsoll_schemas::ids::RunName::new("v42").unwrap());
+        assert!(check_cycle(&operation("turn"), &run, &known).is_err());
     }
 
     #[test]
@@ -417,6 +557,47 @@ mod tests {
         let found = picked.samples(&run, &read.collect());
         let of = |name: &str| found.iter().find(|of| of.operation.as_str() == name).unwrap().class;
         assert_eq!((of("step.a"), of("step.c")), (Some("input"), Some(MIXED)));
+    }
+
+    #[test]
+    fn times_of_a_node_are_shares_of_its_steps_by_class() {
+        let now = Wall(1_700_003_600_000_000_000);
+        let range = now.minus(Duration::from_secs(1_801))..now;
+        let layout = Layout::of_nodes(&range, None, now).unwrap().in_long_slots();
+        assert_eq!(layout.node_slot(), Duration::from_secs(60));
+        let begin_ns = layout.range.start.0;
+        let mut answer = Accumulator::new(layout);
+        let time = |name: &str, class: Option<&str>, sum_ns| OperationTime {
+            operation: operation(name),
+            class: class.map(str::to_owned),
+            count: 10,
+            sum_ns,
+            max_ns: sum_ns,
+        };
+        let operations = vec![
+            time("step", None, 100),
+            time("step.read", Some("input"), 70),
+            time("step.mixed", Some("input"), 10),
+            time("step.mixed", Some("sync"), 5),
+        ];
+        let slot = HistorySlot { begin_ns, operations, ..HistorySlot::default() };
+        answer.add_of_node(&slot);
+        answer.add_of_node(&HistorySlot { begin_ns: begin_ns + 60_000_000_000, ..slot });
+
+        let known = pools_of(&answer);
+        assert_eq!(cycles(&known, None), [operation("step")]);
+        assert_eq!(cycles(&known, Some(&operation("gone"))), [operation("step")]);
+        let subject = Subject::Node(NodeName::new("n1").unwrap());
+        let picked = Picked::of(&subject, &known, None);
+        let samples = samples_of(&answer, &BTreeMap::from([(operation("step"), 12)]));
+        let found = picked.samples(&subject, &samples);
+        let wall = WallTime { seconds: 1.0, node_seconds: Some(1.0) };
+        let shares = Shares::of(&found, wall, None);
+        let [step] = &shares.cycles[..] else { panic!("{shares:?}") };
+        assert_eq!((step.count, step.p99), (20, Some(seconds(12))));
+        let classes: Vec<_> =
+            step.classes.iter().map(|of| (of.class.as_str(), of.share.unwrap())).collect();
+        assert_eq!(classes, [("input", 0.8), ("sync", 0.05)]);
     }
 
     #[test]

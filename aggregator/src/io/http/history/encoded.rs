@@ -63,8 +63,9 @@ mod tests {
     use axum::http::StatusCode;
     use plimsoll_compare::history::measured;
     use plimsoll_schemas::histogram::{Histogram, PackedCounts};
-    use plimsoll_schemas::summary::{HistoryPoint, OverLimit, QuantileValue};
+    use plimsoll_schemas::summary::{BucketCounts, HistoryPoint, OverLimit, QuantileValue};
     use plimsoll_schemas::time::seconds;
+    use plimsoll_schemas::unit::Unit;
     use proptest::prelude::*;
 
     use super::*;
@@ -91,7 +92,10 @@ mod tests {
             quantiles: quantile.into_iter().collect(),
             over: vec![OverLimit { limit: 0.018, over: count / 3, uncertain: count / 7 }],
             completeness: value(999_999_999),
-            distribution: (place % 3 < 2).then(|| PackedCounts::from(&samples)),
+            distribution: (place % 3 < 2).then(|| BucketCounts {
+                unit: Unit::Nanoseconds,
+                counts: PackedCounts::from(&samples),
+            }),
         }
     }
 

@@ -3,25 +3,77 @@
 //!
 //! DESIGN A194.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
-use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::{MeshName, Operation};
 use plimsoll_schemas::summary::{
     HistoryGroup, MetricHistoryPage, MetricKind, MetricRow, MetricsPage,
 };
-use plimsoll_schemas::time::seconds;
+use plimsoll_schemas::time::{Wall, seconds};
 
-use super::{Answered, HistoryHandler, kept_from, tiers};
+use super::metric_page::page_of;
+use super::unknown::unknown_metric;
+use super::{Answered, HistoryHandler, accumulate, kept_from, rollup_of, tiers, values_of};
 use crate::core::fleet::Pool;
-use crate::core::history::{HistoryKey, HistoryQuery, MetricKey};
+use crate::core::history::{Accumulator, HistoryKey, HistoryQuery, Layout, MetricKey};
+use crate::io::history::{ReadError, Reading};
 use crate::io::http::query::Query;
 use crate::io::http::refusal::{Refusal, computed};
 
 impl HistoryHandler {
-    /// One metric by time.
-    pub(super) async fn metric(&self, query: HistoryQuery) -> Result<MetricHistoryPage, Refusal> {
-        self.answer(query, self.clock.now().wall, Answered::metric_page).await
+    /// Several metrics by time, if the history has each of them.
+    pub(super) async fn known_metrics(
+        &self,
+        queries: Vec<HistoryQuery>,
+        now: Wall,
+    ) -> Result<Vec<MetricHistoryPage>, Refusal> {
+        let (_, _, known) = self.keys().await?;
+        let is_known = |of: &MetricKey| known.contains(&HistoryKey::Metric(of.clone()));
+        match queries.iter().find(|query| !query.metrics.iter().any(is_known)) {
+            Some(query) => Err(unknown_metric(&query.metrics, &known)),
+            None => self.metrics_of(queries, now).await,
+        }
+    }
+
+    /// Several metrics of one range by time, from one reading: the samples of an operation are read
+    /// once for all metrics whose names start with it.
+    pub(in crate::io::http) async fn metrics_of(
+        &self,
+        queries: Vec<HistoryQuery>,
+        now: Wall,
+    ) -> Result<Vec<MetricHistoryPage>, Refusal> {
+        let Some(first) = queries.first() else { return Ok(Vec::new()) };
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let (mesh, reader) = self.reader().await?;
+        let keys: BTreeSet<HistoryKey> = queries.iter().flat_map(HistoryQuery::keys).collect();
+        let (reading, unstored) = self.read(&reader, keys.into_iter().collect()).await?;
+        let layout = Layout::of(&first.range, first.step, now, &reading.kept_from())
+            .map_err(|error| Refusal::bad(error.to_string()))?;
+
+        let pages = computed(move || {
+            let _turn = turn;
+            let mut by_pool: BTreeMap<&Pool, BTreeSet<HistoryKey>> = BTreeMap::new();
+            for query in &queries {
+                by_pool.entry(&query.pool).or_default().extend(query.keys());
+            }
+
+            let mut answers = BTreeMap::new();
+            for (pool, keys) in by_pool {
+                // First the samples: of the first key's pool, what is not stored is added.
+                let samples = HistoryKey::Samples(pool.clone());
+                let metrics = keys.into_iter().filter(|key| *key != samples);
+                let keys: Vec<_> = std::iter::once(samples.clone()).chain(metrics).collect();
+                let answer = accumulate(&keys, 0..keys.len(), layout.clone(), &reading, &unstored)?;
+                answers.insert(pool, answer.unwrap_or_else(|| Accumulator::new(layout.clone())));
+            }
+
+            let page =
+                |query: &HistoryQuery| metric_page(&mesh, query, &answers[&query.pool], &reading);
+            Ok::<_, ReadError>(queries.iter().map(page).collect())
+        });
+        Ok(pages.await??)
     }
 
     /// What jobs send now, and what the history has, if one is kept.
@@ -81,29 +133,22 @@ fn of_group(key: &HistoryKey) -> Option<HistoryGroup> {
 
 impl Answered {
     /// The metric point by point.
-    pub(in crate::io::http) fn metric_page(&self) -> MetricHistoryPage {
-        let Answered { query, answer, .. } = self;
-        let (by_kind, per) = query.metrics.split_at(2);
-        // A name that is both is the counter, whose values add up.
-        let metric = by_kind.iter().find(|key| answer.has(key)).unwrap_or(&by_kind[0]);
-        let layout = &answer.layout;
-        let points = answer.metric_points(metric, per, self.reading.begun().unwrap_or_default());
-        let has_operation = points.iter().any(|point| point.operation_seconds.is_some());
+    pub(super) fn metric_page(&self) -> MetricHistoryPage {
+        metric_page(&self.mesh, &self.query, &self.answer, &self.reading)
+    }
+}
 
-        MetricHistoryPage {
-            mesh: self.mesh.to_string(),
-            metric: metric.pool.operation_name(),
-            kind: metric.kind,
-            operation: has_operation.then(|| self.operation()),
-            per: per.iter().map(|of| of.pool.operation_name()).collect(),
-            rollup: self.rollup(),
-            values: self.values(),
-            from_seconds: seconds(layout.range.start.0),
-            to_seconds: seconds(layout.range.end.0),
-            resolution: layout.slots().to_owned(),
-            step_seconds: layout.step.as_secs_f64(),
-            kept_from_seconds: kept_from(&self.reading),
-            points,
-        }
+fn metric_page(
+    mesh: &MeshName,
+    query: &HistoryQuery,
+    answer: &Accumulator,
+    reading: &Reading,
+) -> MetricHistoryPage {
+    MetricHistoryPage {
+        mesh: mesh.to_string(),
+        rollup: rollup_of(&query.pool),
+        values: values_of(&query.pool),
+        kept_from_seconds: kept_from(reading),
+        ..page_of(query, answer, reading.begun().unwrap_or_default())
     }
 }

@@ -7,6 +7,7 @@
 
 mod bottlenecks;
 mod encoded;
+mod metric_page;
 mod metrics;
 mod nodes;
 mod parameters;
@@ -29,13 +30,13 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
     BottlenecksPage, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier,
-    MetricsPage, OperationsPage, STATISTICS_UNIT,
+    MetricHistoryPages, MetricsPage, OperationsPage,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
 
 use super::accept;
-use super::parameters::Pairs;
+use super::parameters::{BadRequest, Pairs};
 use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed};
 use crate::core::fleet::Pool;
@@ -75,8 +76,20 @@ async fn show_query(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     if pairs.iter().any(|(key, _)| key == "metric") {
-        let query = parameters::parse_metric(&pairs, handler.clock.now().wall)?;
-        return handler.metric(query).await.map(|page| Json(page).into_response());
+        let now = handler.clock.now().wall;
+        let mut queries = parameters::parse_metrics(&pairs, now)?;
+        if queries.len() > 1 {
+            let pages = handler.known_metrics(queries, now).await?;
+            return Ok(Json(MetricHistoryPages { pages }).into_response());
+        }
+        let page = match queries.pop() {
+            Some(query) if query.nodes.is_some() => {
+                nodes::metric(&handler.queries, query, now).await?
+            }
+            Some(query) => handler.answer(query, now, Answered::metric_page).await?,
+            None => return Err(BadRequest::Missing("metric").into()),
+        };
+        return Ok(Json(page).into_response());
     }
     let (now, encoding) = (handler.clock.now().wall, accept::encoding(&headers));
     let query = parameters::parse(&pairs, now)?;
@@ -247,6 +260,7 @@ impl HistoryHandler {
                 }
             }
             let kept_from_seconds = kept_from(&reading);
+            let counters = Some(counters);
             let whole = WholeRange { mesh, layout, kept_from_seconds, received, samples, counters };
             Ok::<_, ReadError>(whole)
         });
@@ -298,7 +312,8 @@ struct WholeRange {
     received: Received,
     /// Those that the history knows.
     samples: BTreeMap<Pool, PoolSamples>,
-    counters: BTreeMap<MetricKey, MetricTotals>,
+    /// Absent where none were read.
+    counters: Option<BTreeMap<MetricKey, MetricTotals>>,
 }
 
 /// What is read of the samples of one pool.
@@ -326,19 +341,19 @@ impl Answered {
     fn operation(&self) -> String {
         self.query.pool.operation_name()
     }
+}
 
-    fn rollup(&self) -> Option<String> {
-        match &self.query.pool {
-            Pool::Group(rollup, _) => Some(rollup.clone()),
-            Pool::Fleet(_) | Pool::Selected(_) => None,
-        }
+fn rollup_of(pool: &Pool) -> Option<String> {
+    match pool {
+        Pool::Group(rollup, _) => Some(rollup.clone()),
+        Pool::Fleet(_) | Pool::Selected(_) => None,
     }
+}
 
-    fn values(&self) -> Option<Vec<String>> {
-        match &self.query.pool {
-            Pool::Group(_, group) => Some(group.values.iter().map(ToString::to_string).collect()),
-            Pool::Fleet(_) | Pool::Selected(_) => None,
-        }
+fn values_of(pool: &Pool) -> Option<Vec<String>> {
+    match pool {
+        Pool::Group(_, group) => Some(group.values.iter().map(ToString::to_string).collect()),
+        Pool::Fleet(_) | Pool::Selected(_) => None,
     }
 }
 
@@ -377,9 +392,9 @@ pub(super) fn page(answered: &Answered) -> HistoryPage {
     HistoryPage {
         mesh: answered.mesh.to_string(),
         operation: answered.operation(),
-        rollup: answered.rollup(),
-        values: answered.values(),
-        unit: STATISTICS_UNIT.to_owned(),
+        rollup: rollup_of(&answered.query.pool),
+        values: values_of(&answered.query.pool),
+        unit: answered.query.unit().shown_as().to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
         resolution: layout.slots().to_owned(),
@@ -393,14 +408,14 @@ pub(super) fn page(answered: &Answered) -> HistoryPage {
 
 fn heatmap(answered: &Answered, bands: usize) -> HeatmapPage {
     let layout = &answered.answer.layout;
-    let (bands, counts) = answered.answer.bands(bands);
+    let (bands, counts) = answered.answer.bands(bands, answered.query.unit());
 
     HeatmapPage {
         mesh: answered.mesh.to_string(),
         operation: answered.operation(),
-        rollup: answered.rollup(),
-        values: answered.values(),
-        unit: STATISTICS_UNIT.to_owned(),
+        rollup: rollup_of(&answered.query.pool),
+        values: values_of(&answered.query.pool),
+        unit: answered.query.unit().shown_as().to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
         resolution: layout.slots().to_owned(),

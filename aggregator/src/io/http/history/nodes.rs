@@ -1,23 +1,27 @@
 //! The past by the second: nodes are asked for their own histories, several at the same time, and
 //! what they answer is merged as it comes.
 //!
-//! DESIGN A88.
+//! DESIGN A88, A199.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
+use plimsoll_schemas::limits::wire::HISTORY_OPERATIONS_MAX;
 use plimsoll_schemas::summary::{
-    HardwareHistoryPage, HistoryPage, NodeHardwareHistory, NodeHistory, ReadingHistory,
-    ReadingPoint, STATISTICS_UNIT,
+    HardwareHistoryPage, HistoryPage, MetricHistoryPage, NodeHardwareHistory, NodeHistory,
+    ReadingHistory, ReadingPoint,
 };
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistorySlot, ReadingRange};
 use tokio::time::timeout;
 
+use super::metric_page::page_of;
 use super::parameters::HardwareQuery;
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
@@ -25,7 +29,8 @@ use crate::io::asker::{AskError, AskHandle};
 use crate::io::http::query::{Query, QuerySender};
 use crate::io::http::refusal::{Refusal, near};
 use crate::limits::{
-    ASK_ALL_WAIT, ASK_NODES_AT_ONCE, ASK_WAIT, HISTORY_NODES_MAX, READING_POINTS_MAX,
+    ASK_ALL_WAIT, ASK_NODES_AT_ONCE, ASK_WAIT, BOTTLENECK_ASK_WAIT, BOTTLENECKS_OF_RULE_MAX,
+    HISTORY_NODES_MAX, READING_POINTS_MAX,
 };
 
 struct Requests<'q> {
@@ -56,26 +61,11 @@ pub(in crate::io::http) async fn latencies(
     let layout = Layout::of_nodes(&query.range, query.step, now)
         .map_err(|error| Refusal::bad(error.to_string()))?;
     let AskedNodes { names, labels } = asked;
-    let Asked { mesh, names, handle } = asked_nodes(queries, names.as_deref()).await?;
-    let mut answer = Accumulator::new(layout.clone());
-    answer.expect_nodes(names.len());
-    let answer = Mutex::new(answer);
+    let asked = asked_nodes(queries, names.as_deref()).await?;
     let of = HistoryOf::Latency { operation: operation.clone(), labels: labels.clone() };
-    let (begun, wait) = (Stopwatch::start(), ASK_ALL_WAIT);
-    let requests = Requests { handle: &handle, of, layout: &layout, begun, wait };
+    let Merged { rows, answer } = asked.merged(of, &layout, ASK_ALL_WAIT).await;
+    let Asked { mesh, .. } = asked;
 
-    let rows = requests.ask_all(&names, |row, slots| {
-        let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
-        for slot in slots {
-            let count = slot.samples.as_ref().map_or(0, |samples| samples.exact().count);
-            row.samples = row.samples.saturating_add(count);
-            answer.add_of_node(&slot);
-        }
-        Ok(())
-    });
-
-    let rows = rows.await;
-    let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
     let kept = rows.iter().filter_map(|row| row.kept_from_seconds);
 
     Ok(HistoryPage {
@@ -83,7 +73,7 @@ pub(in crate::io::http) async fn latencies(
         operation: operation.to_string(),
         rollup: None,
         values: None,
-        unit: STATISTICS_UNIT.to_owned(),
+        unit: query.unit().shown_as().to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
         resolution: layout.slots().to_owned(),
@@ -93,6 +83,82 @@ pub(in crate::io::http) async fn latencies(
         points: answer.points(&query),
         nodes: Some(rows),
     })
+}
+
+/// The page of a metric that nodes answer.
+pub(super) async fn metric(
+    queries: &QuerySender,
+    query: HistoryQuery,
+    now: Wall,
+) -> Result<MetricHistoryPage, Refusal> {
+    let Some(AskedNodes { names, labels }) = &query.nodes else {
+        return Err(Refusal::bad("node is missing"));
+    };
+    let layout = Layout::of_nodes(&query.range, query.step, now)
+        .map_err(|error| Refusal::bad(error.to_string()))?;
+    let asked = asked_nodes(queries, names.as_deref()).await?;
+
+    // Each name once, although it is looked up as a counter and as a gauge.
+    let name = |pool: &Pool| match pool {
+        Pool::Fleet(name) => Some(name.clone()),
+        Pool::Group(..) | Pool::Selected(_) => None,
+    };
+    let names: BTreeSet<Operation> =
+        query.metrics.iter().filter_map(|key| name(&key.pool)).collect();
+    let names = names.into_iter().collect();
+    let of = HistoryOf::Metric { names, operation: name(&query.pool), labels: labels.clone() };
+    let Merged { rows, answer } = asked.merged(of, &layout, ASK_ALL_WAIT).await;
+
+    let kept = rows.iter().filter_map(|row| row.kept_from_seconds);
+    let begun = kept.fold(seconds(layout.range.end.0), f64::min);
+    let begun = Wall(0).plus(Duration::try_from_secs_f64(begun).unwrap_or_default());
+    Ok(MetricHistoryPage {
+        mesh: asked.mesh.to_string(),
+        labels: text_of(labels),
+        nodes: Some(rows),
+        ..page_of(&query, &answer, begun)
+    })
+}
+
+/// The times of a node's operations over a range, and p99 of those of cycles.
+pub(super) struct TimesOfNode {
+    pub(super) mesh: MeshName,
+    pub(super) row: NodeHistory,
+    pub(super) answer: Accumulator,
+    pub(super) p99_ns: BTreeMap<Operation, u64>,
+}
+
+/// What a node answers of its operations in this time; `cycles` picks those of which it is asked
+/// for p99, which no sums have.
+pub(super) async fn times(
+    queries: &QuerySender,
+    node: &NodeName,
+    range: &Range<Wall>,
+    now: Wall,
+    cycles: impl FnOnce(&Accumulator) -> Vec<Operation>,
+) -> Result<TimesOfNode, Refusal> {
+    let layout = Layout::of_nodes(range, None, now)
+        .map_err(|error| Refusal::bad(error.to_string()))?
+        .in_long_slots();
+    let asked = asked_nodes(queries, Some(std::slice::from_ref(node))).await?;
+    let begun = Stopwatch::start();
+    let Merged { mut rows, answer } =
+        asked.merged(HistoryOf::Operations, &layout, BOTTLENECK_ASK_WAIT).await;
+    let mut row = rows.pop().ok_or_else(|| Refusal::bad("node is missing"))?;
+    row.samples = answer.operations().values().map(|of| of.count).fold(0, u64::saturating_add);
+
+    let mut cycles = cycles(&answer);
+    cycles.truncate(BOTTLENECKS_OF_RULE_MAX);
+    let left = BOTTLENECK_ASK_WAIT.saturating_sub(begun.elapsed());
+    let p99 = cycles.into_iter().map(async |operation| {
+        let labels = Labels::default();
+        let of = HistoryOf::Latency { operation: operation.clone(), labels };
+        let of_cycle = asked.merged(of, &layout, left).await.answer;
+        let p99 = of_cycle.samples().and_then(|samples| samples.quantile(0.99));
+        p99.map(|found| (operation, found.value_ns))
+    });
+    let p99_ns = join_all(p99).await.into_iter().flatten().collect();
+    Ok(TimesOfNode { mesh: asked.mesh, row, answer, p99_ns })
 }
 
 /// The page of hardware readings that nodes answer within this time.
@@ -223,6 +289,46 @@ async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Resul
     }
 
     Ok(Asked { mesh, names, handle })
+}
+
+/// What nodes answered.
+struct Merged {
+    /// In the order of their names.
+    rows: Vec<NodeHistory>,
+    answer: Accumulator,
+}
+
+impl Asked {
+    /// What these nodes answer in this time, added up.
+    async fn merged(&self, of: HistoryOf, layout: &Layout, wait: Duration) -> Merged {
+        let mut answer = Accumulator::new(layout.clone());
+        answer.expect_nodes(self.names.len());
+        let answer = Mutex::new(answer);
+        let requests =
+            Requests { handle: &self.handle, of, layout, begun: Stopwatch::start(), wait };
+
+        let rows = requests.ask_all(&self.names, |row, slots| {
+            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+            for slot in slots {
+                row.samples = row.samples.saturating_add(values_in(&slot));
+                answer.add_of_node(&slot);
+            }
+            // Each slot has few, and one that names others in each of them has no end.
+            match answer.operations().len() > HISTORY_OPERATIONS_MAX {
+                true => Err(AskError::TooManyOperations),
+                false => Ok(()),
+            }
+        });
+        let rows = rows.await;
+        Merged { rows, answer: answer.into_inner().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// Samples, or values of metrics.
+fn values_in(slot: &HistorySlot) -> u64 {
+    let samples = slot.samples.as_ref().map_or(0, |samples| samples.exact().count);
+    let metrics = slot.counters.iter().chain(&slot.gauges).map(|of| of.count);
+    metrics.fold(samples, u64::saturating_add)
 }
 
 impl Requests<'_> {

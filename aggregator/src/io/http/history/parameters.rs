@@ -4,8 +4,11 @@ use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
 use plimsoll_schemas::ids::{Labels, Operation};
+use plimsoll_schemas::limits::api::QUERY_METRICS_MAX;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
+use plimsoll_schemas::rule::WrittenLimit;
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::unit::Unit;
 
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
@@ -37,11 +40,10 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
     let nodes = asked_nodes(&nodes, &labels)?;
     let picked = pick(&pairs, KNOWN, NAMES)?;
     let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
-    let operation = name("operation", required("operation", operation)?)?;
+    let operation: Operation = name("operation", required("operation", operation)?)?;
+    let unit = Unit::of(operation.as_str());
 
-    if let Some(rollup) = rollup.filter(|_| nodes.is_some()) {
-        return Err(value("rollup", rollup, "left out where node is given; name labels"));
-    }
+    no_rollup(rollup, nodes.is_some())?;
     let pool = pool(operation, rollup, values)?;
     let range = range(from, to, last, now)?;
 
@@ -57,31 +59,43 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
         range,
         step: step.map(|text| span("step", text)).transpose()?,
         quantiles: list(quantiles.unwrap_or(QUANTILES), HISTORY_QUANTILES_MAX, quantile)?,
-        limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
+        limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, |text| limit(text, unit))?,
         with_distribution,
         nodes,
     })
 }
 
-/// The query of a metric.
-pub(super) fn parse_metric(
+/// The query of each metric.
+pub(super) fn parse_metrics(
     pairs: &[(String, String)],
     now: Wall,
-) -> Result<HistoryQuery, BadRequest> {
-    let (values, pairs) = take_all(pairs, "value");
+) -> Result<Vec<HistoryQuery>, BadRequest> {
+    let (metrics, pairs) = take_all(pairs, "metric");
+    let (values, pairs) = take_all(&pairs, "value");
     let (per, pairs) = take_all(&pairs, "per");
-    let known = ["metric", "rollup", "from", "to", "last", "step"];
-    let names = "metric, per, rollup, value, from, to, last and step";
-    let [metric, rollup, from, to, last, step] = pick(&pairs, known, names)?;
-    let metric: Operation = name("metric", required("metric", metric)?)?;
-    if per.len() > METRIC_DIVISORS_MAX {
-        let bound = format!("given at most {METRIC_DIVISORS_MAX} times");
-        return Err(value("per", &format!("given {} times", per.len()), &bound));
+    let (nodes, pairs) = take_all(&pairs, "node");
+    let (labels, pairs) = take_all(&pairs, "label");
+    let nodes = asked_nodes(&nodes, &labels)?;
+    let known = ["rollup", "from", "to", "last", "step"];
+    let names = "metric, per, rollup, value, node, label, from, to, last and step";
+    let [rollup, from, to, last, step] = pick(&pairs, known, names)?;
+    no_rollup(rollup, nodes.is_some())?;
+    let one = metrics.len() <= 1;
+    for (key, given, most) in [
+        ("metric", metrics.len(), if nodes.is_some() { 1 } else { QUERY_METRICS_MAX }),
+        ("per", per.len(), if one { METRIC_DIVISORS_MAX } else { 0 }),
+    ] {
+        if given > most {
+            let bound = match (key, most) {
+                ("per", 0) => "left out where several metrics are given".to_owned(),
+                ("metric", 1) => "given once where node is given".to_owned(),
+                _ => format!("given at most {most} times"),
+            };
+            return Err(value(key, &format!("given {given} times"), &bound));
+        }
     }
 
     let per = per.iter().map(|text| name("per", text)).collect::<Result<Vec<Operation>, _>>()?;
-    // Refused here, so that a pool of each name can be made below.
-    pool(metric.clone(), rollup, values.clone())?;
     if let Some(twice) = per.iter().enumerate().find(|(at, name)| per[..*at].contains(name)) {
         return Err(value("per", twice.1.as_str(), "given once for each counter"));
     }
@@ -93,7 +107,23 @@ pub(super) fn parse_metric(
         }
     };
     let step = step.map(|text| span("step", text)).transpose()?;
-    Ok(HistoryQuery::of_metric(&metric, &per, of, range(from, to, last, now)?, step))
+    let range = range(from, to, last, now)?;
+    let query = |text: &String| {
+        let metric: Operation = name("metric", text)?;
+        // Refused here, so that a pool of each name can be made above.
+        pool(metric.clone(), rollup, values.clone())?;
+        let query = HistoryQuery::of_metric(&metric, &per, of, range.clone(), step);
+        Ok(HistoryQuery { nodes: nodes.clone(), ..query })
+    };
+    metrics.iter().map(query).collect()
+}
+
+/// Nodes know no groups.
+fn no_rollup(rollup: Option<&str>, has_nodes: bool) -> Result<(), BadRequest> {
+    match rollup.filter(|_| has_nodes) {
+        None => Ok(()),
+        Some(of) => Err(value("rollup", of, "left out where node is given; name labels")),
+    }
 }
 
 /// The fleet, or the group of a roll-up with these values.
@@ -241,8 +271,13 @@ fn quantile(text: &str) -> Result<f64, BadRequest> {
     found.ok_or_else(|| value("quantiles", text, "numbers of 0 to 1, separated by commas"))
 }
 
-fn limit(text: &str) -> Result<u64, BadRequest> {
-    span("over", text).map(plimsoll_schemas::time::nanos)
+/// In the unit of the operation; of latencies any time.
+fn limit(text: &str, unit: Unit) -> Result<u64, BadRequest> {
+    if unit == Unit::Nanoseconds {
+        return span("over", text).map(plimsoll_schemas::time::nanos);
+    }
+    let read = WrittenLimit::parse(text).and_then(|limit| limit.raw(unit));
+    read.map_err(|problem| value("over", text, &format!("a limit of this operation: {problem}")))
 }
 
 fn span(key: &'static str, text: &str) -> Result<Duration, BadRequest> {
@@ -324,6 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn several_metrics_are_of_one_range_and_by_nothing_else() {
+        let read = |pairs: &[(&str, &str)]| {
+            let owned: Vec<_> =
+                pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            parse_metrics(&owned, NOW).map_err(|error| error.to_string())
+        };
+        let found = read(&[("metric", "step.rows"), ("last", "5m"), ("metric", "loads")]).unwrap();
+        let pools: Vec<String> = found.iter().map(|query| query.pool.operation_name()).collect();
+        assert_eq!(pools, ["step", "loads"]);
+        assert!(found.iter().all(|query| query.range == found[0].range));
+        let error = read(&[("metric", "a"), ("metric", "b"), ("per", "c")]).unwrap_err();
+        assert!(error.ends_with("left out where several metrics are given"), "{error}");
+        let many = vec![("metric", "a"); QUERY_METRICS_MAX + 1];
+        assert!(read(&many).unwrap_err().ends_with("given at most 32 times"));
+    }
+
+    #[test]
     fn a_group_is_named_by_its_roll_up_and_the_values_of_its_labels() {
         let query =
             read(&[("operation", "o"), ("rollup", "r"), ("value", "a"), ("value", "b,c")]).unwrap();
@@ -340,6 +392,27 @@ mod tests {
         let two = asked(&[("operation", "o"), ("node", "b"), ("node", "a"), ("node", "b")]);
         let names: Vec<NodeName> = ["a", "b"].map(|name| NodeName::new(name).unwrap()).into();
         assert_eq!(two.names, Some(names));
+    }
+
+    #[test]
+    fn a_metric_is_asked_of_nodes_without_a_roll_up() {
+        let read = |pairs: &[(&str, &str)]| {
+            let owned: Vec<_> =
+                pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            let query = parse_metrics(&owned, NOW).map_err(|error| error.to_string());
+            query.map(|mut queries| queries.remove(0))
+        };
+        let pairs = [("metric", "step.tokens"), ("node", "n1"), ("label", "rank=3")];
+        let query = read(&[&pairs[..], &[("per", "hits")]].concat()).unwrap();
+        let nodes = query.nodes.unwrap();
+        assert_eq!((nodes.names.unwrap().len(), nodes.labels.get("rank")), (1, Some("3")));
+        assert_eq!((query.pool.operation_name().as_str(), query.metrics.len()), ("step", 3));
+        let group = [("rollup", "rank"), ("value", "3")];
+        let error = read(&[&pairs[..], &group].concat()).unwrap_err();
+        assert!(error.starts_with("rollup is \"rank\"; it must be left out"), "{error}");
+        assert_eq!(read(&[pairs[0], pairs[2]]).unwrap_err(), "node is missing");
+        let error = read(&[&pairs[..], &[("metric", "other")]].concat()).unwrap_err();
+        assert!(error.ends_with("it must be given once where node is given"), "{error}");
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use plimsoll_schemas::ids::{Operation, RunName};
+use plimsoll_schemas::ids::{NodeName, Operation, RunName};
 use plimsoll_schemas::run::run_name;
 use plimsoll_schemas::time::Wall;
 
 use super::parameters::{check_length, range};
 use crate::io::http::parameters::{BadRequest, optional_name, pick, take_all, value};
 
-const KNOWN: [&str; 6] = ["run", "rollup", "cycle", "from", "to", "last"];
-const NAMES: &str = "run, rollup, value, cycle, from, to and last";
+const KNOWN: [&str; 7] = ["run", "rollup", "node", "cycle", "from", "to", "last"];
+const NAMES: &str = "run, rollup, value, node, cycle, from, to and last";
 
 /// What is asked for.
 #[derive(Debug, PartialEq)]
@@ -27,12 +27,17 @@ pub(super) struct SharesQuery {
 pub(super) enum Subject {
     Fleet,
     Run(RunName),
-    Group { rollup: String, values: Vec<Box<str>> },
+    Group {
+        rollup: String,
+        values: Vec<Box<str>>,
+    },
+    /// A node, by its own history.
+    Node(NodeName),
 }
 
 pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<SharesQuery, BadRequest> {
     let (values, pairs) = take_all(pairs, "value");
-    let [run, rollup, cycle, from, to, last] = pick(&pairs, KNOWN, NAMES)?;
+    let [run, rollup, node, cycle, from, to, last] = pick(&pairs, KNOWN, NAMES)?;
     values.iter().try_for_each(|text| check_length("value", text))?;
 
     let subject = match (run, rollup) {
@@ -49,8 +54,11 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<SharesQuery
             let values = values.iter().map(|value| value.as_str().into()).collect();
             Subject::Group { rollup: rollup.to_owned(), values }
         }
-        (None, None) => Subject::Fleet,
+        (None, None) => optional_name("node", node)?.map_or(Subject::Fleet, Subject::Node),
     };
+    if let Some(node) = node.filter(|_| run.is_some() || rollup.is_some()) {
+        return Err(value("node", node, "left out where run or rollup is given"));
+    }
     if !values.is_empty() && rollup.is_none() {
         return Err(BadRequest::Missing("rollup"));
     }
@@ -75,7 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_a_group_or_the_fleet_is_asked_for() {
+    fn a_run_a_group_a_node_or_the_fleet_is_asked_for() {
+        let node = read(&[("node", "gpu7"), ("last", "5m")]).unwrap();
+        assert_eq!(node.subject, Subject::Node(NodeName::new("gpu7").unwrap()));
         let fleet = SharesQuery { subject: Subject::Fleet, range: None, cycle: None };
         assert_eq!(read(&[]), Ok(fleet));
         let run = read(&[("run", "v42"), ("cycle", "turn")]).unwrap();
@@ -89,7 +99,9 @@ mod tests {
 
     #[test]
     fn a_bad_parameter_is_named_with_what_is_allowed() {
-        let table: [(&[(&str, &str)], &str); 6] = [
+        let table: [(&[(&str, &str)], &str); 8] = [
+            (&[("run", "a"), ("node", "n")], "node is \"n\"; it must be left out where run"),
+            (&[("node", "a b")], "node is \"a b\""),
             (&[("operation", "o")], "unknown parameter \"operation\"; the parameters are run"),
             (&[("run", "a"), ("rollup", "rank")], "rollup is \"rank\"; it must be left out"),
             (&[("run", "a b")], "run is \"a b\"; it must be the name of a run"),

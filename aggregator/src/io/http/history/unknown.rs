@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_schemas::unit::is_overflow;
+
 use crate::core::fleet::{OVERFLOW, Pool};
 use crate::core::history::{HistoryKey, MetricKey};
 use crate::io::http::refusal::{Refusal, near};
@@ -47,7 +49,7 @@ fn known_values(pool: &Pool, known: &[Pool]) -> String {
 /// The bound of the table that a pool is not in, if that table has left out any.
 fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
     let is_folded = |of: &Pool| match (pool, of) {
-        (Pool::Fleet(_), Pool::Fleet(operation)) => operation.as_str() == OVERFLOW,
+        (Pool::Fleet(_), Pool::Fleet(operation)) => is_overflow(operation.as_str()),
         (Pool::Group(wanted, _), Pool::Group(rollup, group)) => {
             wanted == rollup && group.is_overflow()
         }

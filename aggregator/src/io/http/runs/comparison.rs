@@ -1,16 +1,16 @@
-//! Compares two runs, with the numbers of `plimsoll compare run:A run:B`.
+//! Compares two runs, or several a side, with the numbers of `plimsoll compare run:A run:B`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_compare::history::{
-    HistoryRequest, HistorySide, NoSide, Others, RateRequest, SecondsRange, SideReader, is_whole,
-    measured_rate, rate_requests,
+    Group as RollupGroup, HistoryRequest, HistorySide, NoSide, Others, RateRequest, SecondsRange,
+    SideReader, is_whole, measured_rate, rate_requests, runs_of,
 };
-use plimsoll_compare::{Comparison, Options, Side, compare};
+use plimsoll_compare::{Comparison, Named, Options, Side, compare_runs};
 use plimsoll_schemas::ids::{Labels, Operation, RunName};
-use plimsoll_schemas::run::RUN_LABEL;
+use plimsoll_schemas::run::run_name;
 use plimsoll_schemas::summary::{HistoryPoint, OperationsPage};
 use plimsoll_schemas::time::{Wall, seconds};
 
@@ -18,12 +18,22 @@ use super::RunHandler;
 use super::requests::ComparedRuns;
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
-use crate::io::http::history::{Answered, latencies, page};
+use crate::io::http::history::{latencies, page};
 use crate::io::http::refusal::{Refusal, computed, near};
 use crate::limits::runs::RUN_OPERATIONS_MAX;
 
 /// The default of `plimsoll compare --tolerance`.
 const TOLERANCE: f64 = 0.01;
+
+/// One run of a side.
+struct RunSide {
+    name: RunName,
+    side: Side,
+}
+
+fn named(runs: &[RunSide]) -> Vec<Named<'_, Side>> {
+    runs.iter().map(|run| Named { name: run.name.as_str(), of: &run.side }).collect()
+}
 
 impl RunHandler {
     pub(super) async fn comparison(&self, runs: ComparedRuns) -> Result<Comparison, Refusal> {
@@ -31,17 +41,39 @@ impl RunHandler {
         let ComparedRuns { a, b, operations } = runs;
         let now = self.clock.now().wall;
         let known = self.history.operations().await?;
-        let a = self.side("a", a, &known, &operations, now).await?;
-        let b = self.side("b", b, &known, &operations, now).await?;
+        let a = self.runs_of_side("a", &a, &known, &operations, now).await?;
+        let b = self.runs_of_side("b", &b, &known, &operations, now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
 
         let compared = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
-            compare(&a, &b, &options)
+            compare_runs([&named(&a), &named(&b)], &options)
         });
 
         compared.await
+    }
+
+    /// The samples of each run that a side names.
+    async fn runs_of_side(
+        &self,
+        key: &str,
+        text: &str,
+        known: &OperationsPage,
+        operations: &BTreeSet<Operation>,
+        now: Wall,
+    ) -> Result<Vec<RunSide>, Refusal> {
+        let names = runs_of(text, known).map_err(|error| match error {
+            NoSide::TooMany { .. } => Refusal::bad(format!("{key}: {error}")),
+            error => Refusal::not_found(format!("{key}: {error}")),
+        })?;
+        let mut runs = Vec::with_capacity(names.len());
+        for name in names {
+            let name = run_name(&name).map_err(|error| Refusal::bad(format!("{key}: {error}")))?;
+            let side = self.side(key, name.clone(), known, operations, now).await?;
+            runs.push(RunSide { name, side });
+        }
+        Ok(runs)
     }
 
     /// The samples of a run: those with its label, or the fleet's from its begin to its end. A run
@@ -62,14 +94,14 @@ impl RunHandler {
         }
         let mut of = HistorySide::Run(run.to_string());
 
-        let mut reader = match SideReader::new(of.clone(), known, now_seconds) {
+        let mut reader = match SideReader::new(&of, known, now_seconds) {
             Ok(reader) => reader,
             Err(error) => {
                 let Some(row) = row else { return Err(unknown(key, &run, &error)) };
                 let end = row.ended_seconds.unwrap_or(now_seconds);
                 let range = SecondsRange { from: row.begun_seconds, to: end };
                 of = HistorySide::Range(range);
-                let reader = SideReader::new(of.clone(), known, now_seconds);
+                let reader = SideReader::new(&of, known, now_seconds);
                 reader.map_err(|error| refused(key, &run, &error))?
             }
         };
@@ -102,10 +134,10 @@ impl RunHandler {
         let mut side = reader.finish().map_err(|error| refused(key, &run, &error))?;
         let metrics = self.history.metrics().await?;
         let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
-        for request in rate_requests(&of, &side, &metrics, is_wanted).requests {
-            let Ok(name) = Operation::new(&request.metric) else { continue };
-            let query = rate_query(&name, &request);
-            let page = self.history.answer(query, now, Answered::metric_page).await?;
+        let requests = rate_requests(&of, &side, &metrics, is_wanted).requests;
+        let queries = requests.iter().filter_map(rate_query).collect();
+        for page in self.history.metrics_of(queries, now).await? {
+            let Ok(name) = Operation::new(&page.metric) else { continue };
             side.rates.extend(measured_rate(&page).map(|rate| (name, rate)));
         }
         Ok(side)
@@ -118,9 +150,8 @@ impl RunHandler {
         now: Wall,
         of_fleet: &[HistoryPoint],
     ) -> Option<Vec<HistoryPoint>> {
-        let label = request.run.iter().map(|run| (RUN_LABEL, run.as_str()));
-        let labels = Labels::new(label).ok()?;
-        let to_all = query(&HistoryRequest { run: None, ..request.clone() }).ok()?;
+        let labels = Labels::new(request.labels()).ok()?;
+        let to_all = query(&HistoryRequest { group: None, ..request.clone() }).ok()?;
         let nodes = Some(AskedNodes { names: None, labels });
         let page = latencies(&self.queries, HistoryQuery { nodes, ..to_all }, now).await;
         page.ok().filter(|page| is_whole(page, of_fleet)).map(|page| page.points)
@@ -132,17 +163,22 @@ impl RunHandler {
 }
 
 /// A question about a counter as the history takes it.
-fn rate_query(metric: &Operation, request: &RateRequest) -> HistoryQuery {
-    let RateRequest { run, from, to, step, .. } = request;
-    let pool = |operation: Operation| match run {
-        None => Pool::Fleet(operation),
-        Some(run) => {
-            let group = Group { operation, values: vec![run.clone().into_boxed_str()] };
-            Pool::Group(RUN_LABEL.to_owned(), group)
-        }
-    };
+fn rate_query(request: &RateRequest) -> Option<HistoryQuery> {
+    let RateRequest { metric, group, from, to, step } = request;
+    let metric = Operation::new(metric).ok()?;
+    let pool = |operation: Operation| pool(operation, group.as_ref());
     let range = Wall(0).plus(span(*from))..Wall(0).plus(span(*to));
-    HistoryQuery::of_metric(metric, &[], pool, range, Some(span(*step)))
+    Some(HistoryQuery::of_metric(&metric, &[], pool, range, Some(span(*step))))
+}
+
+fn pool(operation: Operation, group: Option<&RollupGroup>) -> Pool {
+    match group {
+        None => Pool::Fleet(operation),
+        Some(RollupGroup { rollup, value }) => {
+            let group = Group { operation, values: vec![value.clone().into_boxed_str()] };
+            Pool::Group(rollup.clone(), group)
+        }
+    }
 }
 
 fn span(seconds: f64) -> Duration {
@@ -151,20 +187,12 @@ fn span(seconds: f64) -> Duration {
 
 /// A question as the history takes it.
 fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
-    let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
+    let HistoryRequest { operation, group, from, to, step, with_distribution, .. } = request;
     let operation = Operation::new(operation);
     let operation = operation.map_err(|error| Refusal::failed(error.to_string()))?;
 
-    let pool = match run {
-        None => Pool::Fleet(operation),
-        Some(run) => {
-            let group = Group { operation, values: vec![run.clone().into_boxed_str()] };
-            Pool::Group(RUN_LABEL.to_owned(), group)
-        }
-    };
-
     Ok(HistoryQuery {
-        pool,
+        pool: pool(operation, group.as_ref()),
         metrics: Vec::new(),
         range: Wall(0).plus(span(*from))..Wall(0).plus(span(*to)),
         step: Some(span(*step)),
@@ -180,7 +208,7 @@ fn unknown(key: &str, run: &RunName, error: &NoSide) -> Refusal {
         NoSide::Unknown { known, others, .. } => {
             (near(run.as_str(), known.iter().cloned()), *others)
         }
-        NoSide::Others | NoSide::Empty => (String::new(), Others::None),
+        _ => (String::new(), Others::None),
     };
     let run = run.as_str();
     let why = format!("{key}: run {run:?} is unknown{hint}{others}. /api/v1/runs lists runs");

@@ -42,8 +42,10 @@ pub(in crate::io::http) struct StopBody {
 /// Which runs are compared, and in which operations; in all without any.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ComparedRuns {
-    pub(super) a: RunName,
-    pub(super) b: RunName,
+    /// Names of runs separated by commas, `*` in one for any text.
+    pub(super) a: String,
+    /// The same of B.
+    pub(super) b: String,
     pub(super) operations: BTreeSet<Operation>,
 }
 
@@ -87,7 +89,16 @@ pub(super) fn comparison(pairs: &[(String, String)]) -> Result<ComparedRuns, Bad
     }
     let operations = operations.iter().map(|text| parameters::name("operation", text));
     let operations = operations.collect::<Result<_, _>>()?;
-    Ok(ComparedRuns { a: name("a", a)?, b: name("b", b)?, operations })
+    Ok(ComparedRuns { a: names("a", a)?, b: names("b", b)?, operations })
+}
+
+/// Names and patterns of runs, each of characters that a name may have.
+fn names(key: &'static str, text: &str) -> Result<String, BadRequest> {
+    let checked = |one: &str| match one.contains('*') {
+        true => name(key, &one.replace('*', "x")).map(drop),
+        false => name(key, one).map(drop),
+    };
+    text.split(',').try_for_each(checked).map(|()| text.to_owned())
 }
 
 pub(super) fn name(key: &'static str, text: &str) -> Result<RunName, BadRequest> {
@@ -123,6 +134,8 @@ mod tests {
         let pairs = [("a", "v1"), ("operation", "fetch"), ("b", "v2"), ("operation", "load")];
         let found = comparison(&owned(&pairs)).unwrap();
         assert_eq!((found.a.as_str(), found.b.as_str(), found.operations.len()), ("v1", "v2", 2));
+        let found = comparison(&owned(&[("a", "v1-*,v0"), ("b", "*")])).unwrap();
+        assert_eq!((found.a.as_str(), found.b.as_str()), ("v1-*,v0", "*"));
     }
 
     #[test]
@@ -146,6 +159,7 @@ mod tests {
             (listed(&[("from", "1")]), "the parameters are state and limit"),
             (compared(&[("a", "v")]), "b is missing"),
             (compared(&[("a", "v"), ("b", "a b")]), "b is \"a b\"; it must be the name of a run"),
+            (compared(&[("a", "v"), ("b", "w,b/*")]), "b is \"b/x\"; it must be the name of a run"),
             (compared(&[("a", "v"), ("a", "w")]), "a is given twice"),
             (shown(&[("operation", "o")]), "unknown parameter \"operation\""),
         ] {

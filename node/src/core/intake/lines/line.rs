@@ -26,6 +26,10 @@ pub(crate) enum MetricType {
     Histogram,
     /// `d`: as a histogram.
     Distribution,
+    /// `ps`, `bytes`, `count`: what clients of this mesh send in the unit of that name.
+    Picoseconds,
+    Bytes,
+    Count,
     /// `c`: an amount to add.
     Counter,
     /// `g`: the current value.
@@ -86,6 +90,9 @@ fn metric_type(text: &[u8]) -> Result<MetricType, Reject> {
         b"ms" => Ok(MetricType::Timing),
         b"h" => Ok(MetricType::Histogram),
         b"d" => Ok(MetricType::Distribution),
+        b"ps" => Ok(MetricType::Picoseconds),
+        b"bytes" => Ok(MetricType::Bytes),
+        b"count" => Ok(MetricType::Count),
         b"c" => Ok(MetricType::Counter),
         b"g" => Ok(MetricType::Gauge),
         b"s" => Err(Reject::Unsupported),

@@ -1,7 +1,7 @@
 //! Parses numbers: latencies to whole nanoseconds, exactly if the text is plain decimal, and other
 //! values as floats. Rejects what is not finite.
 
-use super::time_unit::TimeUnit;
+use super::value_unit::ValueUnit;
 use crate::core::intake::reject::Reject;
 use crate::core::intake::scan::find;
 
@@ -96,9 +96,9 @@ pub(crate) fn take_amount(rest: &mut &[u8]) -> Result<f64, Reject> {
     }
 }
 
-/// Takes a latency off the front of `rest`, up to a colon or the end, as nanoseconds: to the
-/// nearest one, and at most what 64 bits hold.
-pub(crate) fn take_latency(rest: &mut &[u8], unit: TimeUnit) -> Result<u64, Reject> {
+/// Takes a value off the front of `rest`, up to a colon or the end, as the nearest whole number of
+/// what is recorded, at most what 64 bits hold.
+pub(crate) fn take_latency(rest: &mut &[u8], unit: ValueUnit) -> Result<u64, Reject> {
     if let Some(decimal) = take_plain(rest) {
         return Ok(decimal.scaled(unit.decimals()));
     }
@@ -125,11 +125,13 @@ pub(crate) fn whole(text: &[u8], max: u64) -> Option<u64> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
     use super::*;
+    use crate::core::intake::lines::TimeUnit::{
+        self, Microseconds, Milliseconds, Nanoseconds, Seconds,
+    };
 
     fn latency_ns(mut text: &[u8], unit: TimeUnit) -> Result<u64, Reject> {
-        let read = take_latency(&mut text, unit);
+        let read = take_latency(&mut text, ValueUnit::Time(unit));
         assert!(text.is_empty() || read.is_err());
         read
     }
@@ -139,7 +141,7 @@ mod tests {
         let mut rest = &b"1.5:+2:12345678901234567890:7"[..];
         let mut taken = Vec::new();
         while !rest.is_empty() {
-            taken.push(take_latency(&mut rest, Microseconds).unwrap());
+            taken.push(take_latency(&mut rest, ValueUnit::Time(Microseconds)).unwrap());
             rest = rest.strip_prefix(b":").unwrap_or(rest);
         }
         assert_eq!(taken, [1_500, 2_000, u64::MAX, 7_000]);

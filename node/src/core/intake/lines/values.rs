@@ -3,7 +3,7 @@
 
 use super::line::{Line, MetricType};
 use super::number::{take_amount, take_latency};
-use super::time_unit::TimeUnit;
+use super::value_unit::ValueUnit;
 use crate::core::intake::reject::Reject;
 
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,8 @@ pub(crate) struct LineValues<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values<'a> {
-    /// Latencies in nanoseconds, each of which represents `weight` samples.
+    /// Latencies in nanoseconds, or whole numbers of another unit, each of which represents
+    /// `weight` samples.
     Latencies { latencies_ns: &'a [u64], weight: f64 },
     /// What a counter grows by.
     Amount(f64),
@@ -29,26 +30,29 @@ pub(crate) struct ValueReader {
 }
 
 impl ValueReader {
-    /// Reads all values of a line; latencies are in `unit`.
+    /// Reads all values of a line; those of a distribution are in `unit`.
     pub(crate) fn read(
         &mut self,
         line: &Line<'_>,
-        unit: TimeUnit,
+        unit: ValueUnit,
     ) -> Result<LineValues<'_>, Reject> {
         let (mut count, mut number, mut rest) = (0, 0.0, line.values);
         self.latencies_ns.clear();
 
         loop {
             match line.metric_type {
-                MetricType::Timing | MetricType::Histogram | MetricType::Distribution => {
-                    self.latencies_ns.push(take_latency(&mut rest, unit)?);
-                }
                 // The sum of two finite numbers may be infinite, which the wire rejects.
                 MetricType::Counter => {
                     let amount = take_amount(&mut rest)? * line.weight;
                     number = (number + amount).clamp(f64::MIN, f64::MAX);
                 }
                 MetricType::Gauge => number = take_amount(&mut rest)?,
+                MetricType::Timing
+                | MetricType::Histogram
+                | MetricType::Distribution
+                | MetricType::Picoseconds
+                | MetricType::Bytes
+                | MetricType::Count => self.latencies_ns.push(take_latency(&mut rest, unit)?),
             }
 
             count += 1;
@@ -62,7 +66,12 @@ impl ValueReader {
         let values = match line.metric_type {
             MetricType::Counter => Values::Amount(number),
             MetricType::Gauge => Values::Level { value: number, at: line.at },
-            MetricType::Timing | MetricType::Histogram | MetricType::Distribution => {
+            MetricType::Timing
+            | MetricType::Histogram
+            | MetricType::Distribution
+            | MetricType::Picoseconds
+            | MetricType::Bytes
+            | MetricType::Count => {
                 Values::Latencies { latencies_ns: &self.latencies_ns, weight: line.weight }
             }
         };

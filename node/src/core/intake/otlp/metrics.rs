@@ -15,7 +15,7 @@ use super::protobuf::{Wire, fields, messages};
 use super::rejection_text;
 use super::report::OtlpReport;
 use super::stats::MetricKind;
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::{TimeUnit, Unit, ValueUnit};
 use crate::core::intake::points::{Point, Temporality, Value};
 use crate::core::intake::recorder::Recorder;
 use crate::core::intake::reject::Reject;
@@ -131,15 +131,19 @@ impl<'a> Metric<'a> {
         })
     }
 
-    /// The unit of time of its values.
-    fn time_unit(&self, context: &Context) -> Result<TimeUnit, Reject> {
-        if self.unit.is_empty() {
-            let named = context.units.named(self.name);
-            return named.unwrap_or(context.otlp.unit).0.ok_or(Reject::Unit);
-        }
-        // Some producers write what UCUM calls an annotation: `{s}`.
+    /// The unit of its values.
+    fn value_unit(&self, context: &Context) -> Result<ValueUnit, Reject> {
+        // What UCUM calls an annotation is a thing that is counted, but some write `{s}`.
         let annotation = self.unit.strip_prefix('{').and_then(|unit| unit.strip_suffix('}'));
-        TimeUnit::spelled(annotation.unwrap_or(self.unit)).ok_or(Reject::Unit)
+        let time = TimeUnit::spelled(annotation.unwrap_or(self.unit)).map(ValueUnit::Time);
+
+        let unit = match self.unit {
+            "" => context.units.named(self.name).unwrap_or(context.otlp.unit),
+            "By" => Unit(Some(ValueUnit::Bytes)),
+            "1" => Unit(Some(ValueUnit::Count)),
+            _ => Unit(time.or_else(|| annotation.map(|_| ValueUnit::Count))),
+        };
+        context.units.recorded(self.name, unit)
     }
 
     /// The value of a point and since when it counts; no value for a summary, which has several.
@@ -162,8 +166,8 @@ impl<'a> Metric<'a> {
                 let monotonic = self.monotonic;
                 Value::Sum { value: data_point::number(point)?, monotonic }
             }
-            MetricKind::Histogram => lists.histogram(point, self.time_unit(context)?)?,
-            MetricKind::Exponential => lists.exponential(point, self.time_unit(context)?)?,
+            MetricKind::Histogram => lists.histogram(point, self.value_unit(context)?)?,
+            MetricKind::Exponential => lists.exponential(point, self.value_unit(context)?)?,
             MetricKind::Summary => return Ok((temporality, None)),
         };
 
@@ -192,6 +196,10 @@ impl<'a> Metric<'a> {
 
     fn operation(&self, context: &Context, suffix: &str) -> Result<Operation, Reject> {
         let renamed = context.otlp.operations.get(self.name);
+        if let MetricKind::Histogram | MetricKind::Exponential = self.kind {
+            let name = renamed.cloned().map_or_else(|| to_operation(self.name), Ok)?;
+            return self.value_unit(context)?.operation(name.as_str());
+        }
         match (renamed, suffix) {
             (Some(operation), "") => Ok(operation.clone()),
             (renamed, suffix) => {

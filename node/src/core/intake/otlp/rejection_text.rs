@@ -14,12 +14,12 @@ pub(super) fn of_point(reason: Reject, name: &str, kind: MetricKind, unit: &str)
     let what = kind.as_str();
     let why = match reason {
         Reject::Unit if unit.is_empty() => format!(
-            "this {what} has no unit of time; set the instrument's unit to s, ms, us or ns, or \
+            "this {what} has no unit; set the instrument's unit to s, ms, us, ns, By or 1, or \
              otlp.unit here"
         ),
         Reject::Unit => format!(
-            "a {what} in {unit:?} is not a latency; set the instrument's unit to s, ms, us or \
-             ns, or drop it with a view"
+            "a {what} in {unit:?} has no known unit, or its name ends with another one; set the \
+             instrument's unit to s, ms, us, ns, By or 1, or drop it with a view"
         ),
         Reject::Temporality => {
             format!("this {what} has no temporality; set it to delta or cumulative")
@@ -76,6 +76,11 @@ fn general(reason: Reject) -> String {
         Reject::Counts => {
             "its counts do not add up, or decreased without a restart; two processes \
                            that share an identity need a service.instance.id each"
+                .to_owned()
+        }
+        Reject::Unit => {
+            "its name ends with :ps, :bytes or :count, which is no latency; rename it, or \
+                         set otlp.span.operation here"
                 .to_owned()
         }
         other => format!("rejected: {}", other.as_str()),

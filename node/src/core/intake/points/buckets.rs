@@ -201,7 +201,8 @@ fn zero_edge(latencies: &Latencies<'_>) -> Edge {
 
 fn layout(latencies: &Latencies<'_>, kind: u8, bounds: &[f64]) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
-    hasher.write_u16(u16::from_le_bytes([kind, latencies.unit as u8]));
+    hasher.write_u8(kind);
+    hasher.write_usize(latencies.unit.decimals());
     bounds.iter().for_each(|bound| hasher.write_u64(bound.to_bits()));
     hasher.finish()
 }

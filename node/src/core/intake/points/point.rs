@@ -6,7 +6,7 @@
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::time::Wall;
 
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 use crate::core::intake::reject::Reject;
 
 /// The value of one stream of a metric at one time.
@@ -52,7 +52,7 @@ pub enum Value<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Latencies<'a> {
     /// The unit of all its values.
-    pub unit: TimeUnit,
+    pub unit: ValueUnit,
     pub count: u64,
     pub sum: Option<f64>,
     /// The smallest, since [`Point::start`].

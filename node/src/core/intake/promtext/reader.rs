@@ -15,7 +15,7 @@ use super::line::{Line, Pair, Row, number, parse, subject_of};
 use super::metadata::{PageMetadata, Role};
 use super::stream_ids::{LE, StreamIds, StreamStart};
 use super::target::Target;
-use crate::core::intake::lines::{TimeUnit, Units};
+use crate::core::intake::lines::{Units, ValueUnit};
 use crate::core::intake::points::{Buckets, Latencies, Point, Temporality, Value};
 use crate::core::intake::reject::Reject;
 use crate::core::intake::series::{LabelRules, LabelStats};
@@ -206,9 +206,10 @@ impl<'a, 'p> PageReader<'a, 'p> {
         pairs: &[Pair<'a>],
     ) -> Result<(), Reject> {
         let series = self.rules.stream_ids.of_histogram(family, pairs);
-        // Not the number of a counter or a gauge of this name: a series whose type changed is
-        // another stream.
-        let stream = series.wrapping_add(2);
+        // Not the number of a counter or a gauge of this name: a series whose type or unit changed
+        // is another stream.
+        let unit = self.unit(family).map_or(0, |unit| unit.recorded() as u64);
+        let stream = series.wrapping_add(2 + unit);
 
         let index = match self.by_stream.get(&stream) {
             Some(index) => *index,
@@ -248,11 +249,11 @@ impl<'a, 'p> PageReader<'a, 'p> {
     }
 
     /// The unit of a family by its name, else by the page, else by the configuration.
-    fn unit(&self, family: &str) -> Result<TimeUnit, Reject> {
+    fn unit(&self, family: &str) -> Result<ValueUnit, Reject> {
         let PageRules { target, units, .. } = self.rules;
         let stated = || units.named(self.metadata.unit(family)?);
         let unit = units.named(family).or_else(stated).unwrap_or(target.unit);
-        unit.0.ok_or(Reject::Unit)
+        units.recorded(family, unit)
     }
 
     /// Records that a stream was zero before this page, so that all of its count is new, also after
@@ -285,9 +286,9 @@ impl<'a, 'p> PageReader<'a, 'p> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
         let stats = Cell::new(None);
-        let is_histogram = matches!(value, Value::Latencies(_));
+        let unit = if let Value::Latencies(of) = value { Some(of.unit) } else { None };
         let PageRules { target, labels, .. } = self.rules;
-        let series = || target.series(labels, row, is_histogram, &stats);
+        let series = || target.series(labels, row, unit, &stats);
 
         let recorded = sink(&Point {
             stream: start.stream,
@@ -312,7 +313,7 @@ impl CompleteHistogram {
         Self { bounds, counts, count: 0, sum: Some(0.0) }
     }
 
-    fn latencies(&self, unit: TimeUnit) -> Value<'_> {
+    fn latencies(&self, unit: ValueUnit) -> Value<'_> {
         let buckets = Buckets::Explicit { bounds: &self.bounds, counts: &self.counts };
         let (count, sum) = (self.count, self.sum);
         Value::Latencies(Latencies { unit, count, sum, min: None, max: None, buckets })

@@ -7,7 +7,7 @@ use plimsoll_schemas::ids::{Labels, Operation, Series};
 use super::line::{Row, pairs};
 use super::stream_ids::LE;
 use crate::core::intake::glob::Glob;
-use crate::core::intake::lines::Unit;
+use crate::core::intake::lines::{Unit, ValueUnit};
 use crate::core::intake::reject::Reject;
 use crate::core::intake::series::{LabelRules, LineLabelStats};
 
@@ -32,18 +32,20 @@ impl Target {
         self.allow.is_empty() || self.allow.iter().any(fits)
     }
 
-    /// The series of a row; statistics of its labels are left in `stats`.
+    /// The series of a row, with the unit of a histogram; statistics of its labels are left in
+    /// `stats`.
     pub(super) fn series(
         &self,
         rules: &LabelRules,
         row: &Row<'_>,
-        is_histogram: bool,
+        unit: Option<ValueUnit>,
         stats: &Cell<Option<LineLabelStats>>,
     ) -> Result<Series, Reject> {
-        let operation = Operation::new(row.name).map_err(|_| Reject::Name)?;
+        let plain = || Operation::new(row.name).map_err(|_| Reject::Name);
+        let operation = unit.map_or_else(plain, |unit| unit.operation(row.name))?;
         let own = pairs(row.labels);
         let own = own.iter().map(|(key, value)| (*key, &**value));
-        let is_bound = |key: &str| is_histogram && key == LE;
+        let is_bound = |key: &str| unit.is_some() && key == LE;
         let own = own.filter(|(key, value)| !value.is_empty() && !is_bound(key));
         let (labels, dropped) = rules.keep(self.labels.iter().chain(own));
         stats.set(dropped);
@@ -56,7 +58,7 @@ impl Target {
         match reason {
             Reject::Unit => format!(
                 "{target}: the unit of histogram {name:?} is unknown; set unit in its [[scrape]] to \
-                 s, ms, us or ns, or remove the name from allow"
+                 s, ms, us, ns, bytes or count, or remove the name from allow"
             ),
             Reject::SeriesCap => format!(
                 "{target}: a page has more than {series_max} series, or the node has no room for \

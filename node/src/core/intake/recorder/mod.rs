@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::unit;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::{Events, Latency};
 
 use super::jobs::Source;
-use super::lines::{Line, TimeUnit, Unit, Units, ValueReader};
+use super::lines::{Line, TimeUnit, Unit, Units, ValueReader, ValueUnit};
 use super::points::{Point, Points};
 use super::reject::Reject;
 use super::series::{CachedSeries, Interval, LabelRules, RecordCounts, SeriesCache, SeriesType};
@@ -117,15 +118,19 @@ impl Recorder {
         let (tags, container) = (text(line.tags)?, text(line.container)?);
         let series_type = SeriesType::of(line.metric_type);
 
-        let unit = match series_type {
-            SeriesType::Latency => self.units.of(line.metric_type, name)?,
-            SeriesType::Counter | SeriesType::Gauge => TimeUnit::Nanoseconds,
+        let (operation, unit) = match series_type {
+            SeriesType::Latency => {
+                let unit = self.units.of(line.metric_type, name)?;
+                (unit.operation(name)?, unit)
+            }
+            SeriesType::Counter | SeriesType::Gauge => (operation, ValueUnit::Count),
         };
 
         // Before a slot is taken, so that a line with a bad value takes none of the series cap.
         let values = self.values.read(line, unit)?;
         let is_decided = !self.units.is_assumed(line.metric_type, name) || {
-            let is_named_seconds = self.units.named(name) == Some(Unit(Some(TimeUnit::Seconds)));
+            let is_named_seconds =
+                self.units.named(name) == Some(Unit(Some(ValueUnit::Time(TimeUnit::Seconds))));
             self.unit_check.on_line(&operation, line.values, is_named_seconds)
         };
 
@@ -198,6 +203,9 @@ impl Recorder {
     }
 
     pub(super) fn on_latency(&mut self, series: Series, ns: u64) -> Result<(), Reject> {
+        if unit::Unit::of(series.operation.as_str()) != unit::Unit::Nanoseconds {
+            return Err(Reject::Unit);
+        }
         let counts = self.interval.record_one(series, ns)?;
         self.stats.overflowed += u64::from(counts.folded);
         self.on_recorded(counts, 1);

@@ -7,9 +7,10 @@ use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::intake::lines;
+use crate::core::intake::lines::{name_pattern, parse, pattern};
 use crate::core::intake::series::LineLabelStats;
 use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::layout::MAX_NS;
 
 impl Recorder {
     fn take(&mut self, now: Now) -> Latency {
@@ -26,7 +27,7 @@ fn with_labels(series_max: usize, labels: LabelRules) -> Recorder {
 }
 
 fn record(recorder: &mut Recorder, line: &str) -> Result<RecordCounts, Reject> {
-    recorder.record_line(Wall(5_000_000_000), lines::parse(line.as_bytes())?)
+    recorder.record_line(Wall(5_000_000_000), parse(line.as_bytes())?)
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn a_sample_rate_counts_what_it_stands_for_on_average() {
 
 #[test]
 fn the_unit_check_sees_assumed_milliseconds_alone() {
-    let patterns = ["mended=s", "kept=ms"].map(|text| lines::pattern(text).unwrap()).into();
+    let patterns = ["mended=s", "kept=ms"].map(|text| pattern(text).unwrap()).into();
     let units = Units { patterns, ..Units::default() };
     let mut recorder = Recorder::new(Now::default(), 10, LabelRules::default(), units, 7);
     let names =
@@ -211,9 +212,10 @@ fn a_series_seen_again_is_the_same_series_whatever_was_evicted() {
 }
 
 #[test]
-fn a_value_that_is_no_time_is_refused_and_makes_no_series() {
+fn a_value_without_a_unit_is_refused_and_makes_no_series() {
     let mut recorder = recorder(9);
-    assert_eq!(record(&mut recorder, "read.bytes:1|h"), Err(Reject::Unit));
+    recorder.units.patterns = vec![pattern("read.rows=none").unwrap()];
+    assert_eq!(record(&mut recorder, "read.rows:1|h"), Err(Reject::Unit));
     assert_eq!(recorder.series(), 0);
     record(&mut recorder, "read.seconds:1.5|d").unwrap();
     record(&mut recorder, "read.seconds:1.5|ms").unwrap();
@@ -221,6 +223,40 @@ fn a_value_that_is_no_time_is_refused_and_makes_no_series() {
     let (series, histogram) = &latency.histograms[0];
     assert_eq!(series.to_string(), "read.seconds");
     assert_eq!((histogram.min_ns(), histogram.max_ns()), (1_500_000, 1_500_000_000));
+}
+
+#[test]
+fn what_is_no_latency_is_an_operation_of_its_unit() {
+    let mut recorder = recorder(9);
+    recorder.units.sub_microsecond = vec![name_pattern("lookup*").unwrap()];
+    for (line, name, raw) in [
+        ("read_bytes:512|h", "read:bytes", 512),
+        ("read_bytes:512|bytes", "read:bytes", 512),
+        ("read_bytes:512|ms", "read_bytes", 512_000_000),
+        ("rows:1.5|count", "rows:count", 1_500),
+        ("lookup:0.0005|ms", "lookup:ps", 500_000),
+        ("merge:480|ps", "merge:ps", 480),
+        ("size:9e12|bytes", "size:bytes", MAX_NS),
+    ] {
+        record(&mut recorder, line).unwrap();
+        record(&mut recorder, line).unwrap();
+        let latency = recorder.take(Now::default());
+        let (series, histogram) = &latency.histograms[0];
+        assert_eq!((series.to_string().as_str(), histogram.max_ns()), (name, raw), "{line}");
+        assert_eq!(histogram.count(), 2, "{line}");
+    }
+}
+
+#[test]
+fn what_has_no_room_folds_into_other_of_its_unit() {
+    let mut recorder = recorder(1);
+    for line in ["a:1|ms", "b:1|ms", "c:1|bytes", "d:1|bytes", "e:1|count"] {
+        record(&mut recorder, line).unwrap();
+    }
+    let latency = recorder.take(Now::default());
+    let all = latency.histograms.iter().map(|(series, of)| (series.to_string(), of.count()));
+    let expected = [("a", 1), ("other", 1), ("other:bytes", 2), ("other:count", 1)];
+    assert_eq!(all.collect::<Vec<_>>(), expected.map(|(name, n)| (name.to_owned(), n)));
 }
 
 #[test]

@@ -13,14 +13,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::labels::LineLabelStats;
-use crate::core::intake::lines::{Line, MetricType, TimeUnit};
+use crate::core::intake::lines::{Line, MetricType, ValueUnit};
 use crate::core::intake::scan::is_same;
 
 /// The cached result for one form of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedSeries {
     pub(crate) slot: usize,
-    pub(crate) unit: TimeUnit,
+    pub(crate) unit: ValueUnit,
     /// Statistics of its tags, if not all became labels unchanged.
     pub(crate) labels: Option<LineLabelStats>,
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::core::intake::lines::parse;
 
-    const UNIT: TimeUnit = TimeUnit::Milliseconds;
+    const UNIT: ValueUnit = ValueUnit::Bytes;
 
     fn known(slot: usize) -> CachedSeries {
         CachedSeries { slot, unit: UNIT, labels: None }

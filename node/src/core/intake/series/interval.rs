@@ -16,6 +16,7 @@ use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::unit::Unit;
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
@@ -26,8 +27,7 @@ use crate::core::intake::jobs::Source;
 use crate::core::intake::lines::{LineValues, Values};
 use crate::core::intake::reject::Reject;
 
-/// The operation that counts what the series cap leaves no room for.
-pub const OVERFLOW: &str = "other";
+pub use plimsoll_schemas::limits::api::OVERFLOW;
 
 pub(crate) struct Interval {
     pub(crate) started: Now,
@@ -62,7 +62,7 @@ pub(crate) struct RecordCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotRef {
     pub(crate) series_type: SeriesType,
-    /// True when it is the slot of [`OVERFLOW`].
+    /// True when it is the slot of [`OVERFLOW`], or of that with a unit.
     pub(crate) folded: bool,
     slot: usize,
     labels: Option<LineLabelStats>,
@@ -159,9 +159,11 @@ impl Interval {
         if series_type == SeriesType::Gauge {
             return Err(Reject::SeriesCap);
         }
-        // Cannot fail: a constant of plain letters.
-        let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        Ok((self.slot_of((series_type, Series::plain(operation)), false), true))
+        let unit = match series_type {
+            SeriesType::Latency => Unit::of(key.1.operation.as_str()),
+            SeriesType::Counter | SeriesType::Gauge => Unit::default(),
+        };
+        Ok((self.slot_of((series_type, Series::plain(unit.overflow())), false), true))
     }
 
     /// Records all values of a line in a slot of their type, or none of them.

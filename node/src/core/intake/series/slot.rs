@@ -22,7 +22,12 @@ pub(crate) enum SeriesType {
 impl SeriesType {
     pub(crate) fn of(metric_type: MetricType) -> Self {
         match metric_type {
-            MetricType::Timing | MetricType::Histogram | MetricType::Distribution => Self::Latency,
+            MetricType::Timing
+            | MetricType::Histogram
+            | MetricType::Distribution
+            | MetricType::Picoseconds
+            | MetricType::Bytes
+            | MetricType::Count => Self::Latency,
             MetricType::Counter => Self::Counter,
             MetricType::Gauge => Self::Gauge,
         }

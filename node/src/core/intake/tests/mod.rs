@@ -57,7 +57,7 @@ fn every_malformed_line_has_its_reason_and_costs_itself_alone() {
         (b"a:-1|ms", "negative"),
         (b"a:1|ms|@1e-12", "rate"),
         (b"a:1|c|Tx", "timestamp"),
-        (b"a_bytes:1|d", "unit"),
+        (b"a:-1|bytes", "negative"),
         (b"_e{1,1}:a|bc", "event"),
         (b"_sc|a|9", "event"),
         (long.as_bytes(), "too_long"),

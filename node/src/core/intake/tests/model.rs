@@ -70,7 +70,7 @@ impl Outcome {
             return Err("shape");
         }
         match fields[1] {
-            "ms" | "h" | "d" | "c" | "g" => {}
+            "ms" | "h" | "d" | "c" | "g" | "ps" | "bytes" | "count" => {}
             "s" => return Err("unsupported"),
             _ => return Err("type"),
         }
@@ -92,10 +92,21 @@ impl Outcome {
         if name.is_empty() || name.len() > 128 || !name.chars().all(fits) {
             return Err("name");
         }
-        let (suffix, series) =
-            (name.rsplit(['_', '.', '-', '/']).next().unwrap(), series(name, tags));
-        let decimals = match (fields[1], suffix) {
-            ("h" | "d", "bytes") => return Err("unit"),
+        let (bare, suffix) = name.rsplit_once(['_', '.', '-', '/']).unwrap_or(("", name));
+        let unit = match fields[1] {
+            "h" | "d" if suffix == "bytes" => suffix,
+            kind => kind,
+        };
+        let series = match unit {
+            "ps" | "bytes" | "count" => {
+                let bare = if suffix == unit && !bare.is_empty() { bare } else { name };
+                series(&format!("{bare}:{unit}"), tags)
+            }
+            _ => series(name, tags),
+        };
+        let decimals = match (unit, suffix) {
+            ("bytes" | "ps", _) => 0,
+            ("count", _) => 3,
             ("h" | "d", "seconds") => 9,
             ("h" | "d", "us") => 3,
             ("h" | "d", "ns") => 0,
@@ -175,7 +186,9 @@ fn line() -> impl Strategy<Value = String> {
     let name =
         prop_oneof![4 => prop::sample::select(names).prop_map(str::to_owned), 1 => "[a-c]{1,3}"];
     let values = prop::collection::vec(value(), 1..4).prop_map(|values| values.join(":"));
-    let kind = prop::sample::select(vec!["ms", "ms", "ms", "h", "d", "c", "g", "s", "x", ""]);
+    let kind = prop::sample::select(vec![
+        "ms", "ms", "h", "d", "c", "g", "s", "x", "", "ps", "bytes", "count",
+    ]);
     let field = prop_oneof![
         3 => "#[a-c]{0,2}(:[a-c]{0,2})?(,[a-cé\\x07]{0,2}(:[a-c:]{0,2})?){0,3}",
         2 => prop::sample::select(vec![

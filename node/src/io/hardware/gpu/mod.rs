@@ -26,7 +26,9 @@ use crate::limits::{GPU_POLL_EVERY, SENSOR_RELIST_EVERY};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use plimsoll_clock::Clock;
-use plimsoll_schemas::hardware::{GPU_UTILIZATION_RATIO, GPUS_LISTED, GPUS_LOST, MissingReading};
+use plimsoll_schemas::hardware::{
+    GPU_UTILIZATION_RATIO, GPUS_DRIVER_INFO, GPUS_LISTED, GPUS_LOST, MissingReading,
+};
 use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;
@@ -45,6 +47,8 @@ pub(super) struct Gpus {
     pub(super) library: Option<PathBuf>,
     pub(super) slot: Arc<ThreadReadings>,
     pub(super) sampling: Sampling,
+    /// Version of the driver that was loaded last.
+    pub(super) driver: Option<String>,
 }
 
 /// Why a driver is unloaded.
@@ -93,13 +97,14 @@ impl Gpus {
         }
     }
 
-    fn load(&self) -> Result<Nvml, NvmlError> {
+    fn load(&mut self) -> Result<Nvml, NvmlError> {
         let mut builder = Nvml::builder();
         if let Some(path) = &self.library {
             builder.lib_path(path.as_ref());
         }
         let nvml = builder.init()?;
-        tracing::info!(driver = nvml.sys_driver_version().ok(), "nvml loaded");
+        self.driver = nvml.sys_driver_version().ok();
+        tracing::info!(driver = self.driver, "nvml loaded");
         Ok(nvml)
     }
 
@@ -168,6 +173,9 @@ impl Gpus {
         let lost: Raw = if known { Ok(0) } else { listed }.map(|_| roster.lost() as f64);
         gather.put(&GPUS_LISTED, listed.and_then(|count| units::count(count.into())));
         gather.put(&GPUS_LOST, lost);
+        if let Some(version) = &self.driver {
+            gather.put_with(&GPUS_DRIVER_INFO, &[("version", version)], Ok(1.0));
+        }
         gather.leave_out(List::Gpus, roster.unseated);
         if !known {
             let why = listed.err().unwrap_or(MissingReading::unsupported("no_gpu"));

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use plimsoll_schemas::ids::{NodeName, Operation, RunName};
+use plimsoll_schemas::limits::api::QUERY_METRICS_MAX;
 use plimsoll_schemas::limits::wire::{LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use serde_json::{Map, Value, json};
 
@@ -82,7 +83,11 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
         ),
         (
             "metric",
-            query("metric", "A counter or gauge instead of an operation", operation.clone()),
+            query(
+                "metric",
+                "A counter or gauge instead of an operation; of several, pages of all",
+                many(1..=QUERY_METRICS_MAX, operation.clone()),
+            ),
         ),
         (
             "per",

@@ -11,8 +11,8 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
     BackpressurePage, BlamePage, BottlenecksPage, EventsPage, HardwareHistoryPage, HardwarePage,
     HeadroomPage, HeatmapPage, HistoryPage, LedgerPage, MESSAGEPACK, MetricHistoryPage,
-    MetricsPage, NodePage, NodesPage, OperationsPage, Presence, ProfileRequest, ProfileRow,
-    ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
+    MetricHistoryPages, MetricsPage, NodePage, NodesPage, OperationsPage, Presence, ProfileRequest,
+    ProfileRow, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
 };
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::{Value, json};
@@ -252,12 +252,14 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
     let group = ["operation", "rollup", "value"].map(named);
     let either = ["operation_or_metric", "metric", "per", "rollup", "value"].map(named);
     let (page, of_metric) = (schemas.of::<HistoryPage>(), schemas.of::<MetricHistoryPage>());
+    let of_metrics = schemas.of::<MetricHistoryPages>();
     let figures = ["quantiles", "over", "distribution"].map(named);
     let of_run =
         query("run", "The run, in its own range unless one is given", schemas.of::<RunName>());
     let cycle = "An operation that is a cycle although no phases are below its name";
     let cycle = query("cycle", cycle, schemas.of::<Operation>());
-    let shares = [of_run, named("rollup"), named("value"), cycle];
+    let of_node = query("node", "A node, by its own history", schemas.of::<NodeName>());
+    let shares = [of_run, named("rollup"), named("value"), of_node, cycle];
     let of_nodes = ["asked_node", "label"].map(named);
     let hardware = ["asked_node_required", "any_sensor"].map(named);
     let bands = query("bands", "Bands of latencies", whole_number(1..=HEATMAP_BANDS_MAX, 48));
@@ -267,12 +269,13 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
         get("/api/v1/query", "query", "One operation, counter or gauge at any past time")
             .about(&format!(
                 "{RANGE} Either `operation` or `metric` is required; `metric` goes with `per`, \
-                 `rollup`, `value` and the range alone. A group needs `rollup`, and a `value` for each of its labels. With \
+                 `rollup`, `value`, `node`, `label` and the range alone, and may be repeated without `per` and `node`: then all \
+                 metrics are read at once. A group needs `rollup`, and a `value` for each of its labels. With \
                  `node`, nodes are asked for their own histories, which have every second; \
                  `rollup` is left out then, and `label` selects series."
             ))
             .takes([&either[..], &of_nodes, &range, &figures].concat())
-            .gives(&points, &any_of(&[page, of_metric]))
+            .gives(&points, &any_of(&[page, of_metric, of_metrics]))
             .or_as(MESSAGEPACK)
             .or(&[NotFound, Failed]),
         get("/api/v1/heatmap", "getHeatmap", "One operation by time and by latency")
@@ -320,7 +323,6 @@ fn history(schemas: &mut Schemas) -> Vec<Route> {
 
 fn runs(schemas: &mut Schemas) -> Vec<Route> {
     let page = schemas.of::<RunPage>();
-    let name = schemas.of::<RunName>();
     let operations = many(1..=RUN_OPERATIONS_MAX, schemas.of::<Operation>());
     let run = |key, description, name| required(query(key, description, name), json!("v42"));
     vec![
@@ -346,10 +348,13 @@ fn runs(schemas: &mut Schemas) -> Vec<Route> {
             "compareRuns",
             "Whether run b is worse than run a, with intervals",
         )
-        .about("The numbers of `plimsoll compare run:A run:B --json`.")
+        .about(
+            "The numbers of `plimsoll compare run:A run:B --json`. A side may be several runs: \
+             names separated by commas, with `*` for any text.",
+        )
         .takes([
-            run("a", "The run that is compared with", name.clone()),
-            run("b", "The run that is judged", name),
+            run("a", "The runs that are compared with", json!({ "type": "string" })),
+            run("b", "The runs that are judged", json!({ "type": "string" })),
             query("operation", "Operations to compare; all without it", operations),
         ])
         .gives("The verdict of each operation and of all together", &schemas.of::<Comparison>())

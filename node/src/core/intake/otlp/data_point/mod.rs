@@ -7,7 +7,7 @@ use plimsoll_schemas::time::Wall;
 use super::attributes::Attributes;
 use super::protobuf::{Wire, fields, messages, take_varint, zigzag};
 use super::stats::MetricKind;
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 use crate::core::intake::points::{Buckets, Latencies, Value};
 use crate::core::intake::reject::Reject;
 
@@ -110,7 +110,7 @@ impl ListBuffers {
     ///
     /// # Errors
     /// When it has too many buckets.
-    pub(super) fn histogram(&mut self, point: &[u8], unit: TimeUnit) -> Result<Value<'_>, Reject> {
+    pub(super) fn histogram(&mut self, point: &[u8], unit: ValueUnit) -> Result<Value<'_>, Reject> {
         self.counts.clear();
         self.bounds.clear();
         let mut latencies = without_buckets(unit);
@@ -138,7 +138,7 @@ impl ListBuffers {
     pub(super) fn exponential(
         &mut self,
         point: &[u8],
-        unit: TimeUnit,
+        unit: ValueUnit,
     ) -> Result<Value<'_>, Reject> {
         self.counts.clear();
         let mut latencies = without_buckets(unit);
@@ -181,7 +181,7 @@ impl ListBuffers {
     }
 }
 
-fn without_buckets(unit: TimeUnit) -> Latencies<'static> {
+fn without_buckets(unit: ValueUnit) -> Latencies<'static> {
     let buckets = Buckets::Explicit { bounds: &[], counts: &[] };
     Latencies { unit, count: 0, sum: None, min: None, max: None, buckets }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::intake::otlp::writer::Writer;
 
-const UNIT: TimeUnit = TimeUnit::Seconds;
+const UNIT: ValueUnit = ValueUnit::Count;
 
 fn latencies(value: Value<'_>) -> Latencies<'_> {
     let Value::Latencies(latencies) = value else { panic!("{value:?} are no latencies") };

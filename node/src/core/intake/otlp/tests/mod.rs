@@ -199,6 +199,35 @@ fn units_come_from_the_metric_its_name_or_the_configuration() {
 }
 
 #[test]
+fn histograms_of_bytes_and_counts_are_operations_of_that_unit() {
+    let mut node = Node::new(Rules::default());
+    let units = [("req.size", "By"), ("req.tokens", "{token}"), ("resp_bytes", ""), ("share", "1")];
+    let metrics = units.map(|unit| {
+        let point = histogram(BEGAN + 1, BEGAN + 2, &[5_000.0], &[1, 0]);
+        metric(unit, HISTOGRAM, &[point.double(11, 4_000.0).double(12, 4_000.0)], DELTA)
+    });
+    assert_eq!(node.metrics(&metrics), Outcome::default());
+    let all = node.close().histograms;
+    let found = all.iter().map(|(series, of)| (series.operation.as_str(), of.max_ns()));
+    let expected = [
+        ("req.size:bytes", 4_000),
+        ("req.tokens:count", 4_000_000),
+        ("resp:bytes", 4_000),
+        ("share:count", 4_000_000),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_name_that_contradicts_its_unit_is_refused() {
+    let mut node = Node::new(any_span_rule());
+    let point = histogram(BEGAN + 1, BEGAN + 2, &[5.0], &[1, 0]);
+    let wrong = metric(("size:bytes", "ms"), HISTOGRAM, &[point], DELTA);
+    assert_eq!(node.metrics(&[wrong]).refused, 1);
+    assert_eq!(node.close().histograms, []);
+}
+
+#[test]
 fn a_point_without_a_value_is_skipped_and_counted() {
     let mut node = Node::new(Rules::default());
     let gone = number(BEGAN + 1, BEGAN + 2, 1.0).varint(8, 1);

@@ -14,19 +14,19 @@ fn a_refused_point_is_explained_and_costs_only_itself() {
     let bad_bounds = histogram(from, to, &[2.0, 1.0], &[1, 1, 1]);
     for (bad, reason, words) in [
         (
-            metric(("req.size", "By"), HISTOGRAM, &[buckets()], DELTA),
+            metric(("req.size", "KiBy"), HISTOGRAM, &[buckets()], DELTA),
             "unit",
-            "metric req.size: a histogram in \"By\" is not a latency; set the instrument's unit",
+            "metric req.size: a histogram in \"KiBy\" has no known unit",
         ),
         (
             metric(("req", ""), EXPONENTIAL, &[buckets()], DELTA),
             "unit",
-            "metric req: this exponential_histogram has no unit of time; set",
+            "metric req: this exponential_histogram has no unit; set",
         ),
         (
-            metric(("req_bytes", ""), HISTOGRAM, &[buckets()], DELTA),
+            metric(("req_size", ""), HISTOGRAM, &[buckets()], DELTA),
             "unit",
-            "metric req_bytes: this histogram has no unit of time",
+            "metric req_size: this histogram has no unit",
         ),
         (
             metric(("req", "s"), HISTOGRAM, &[buckets()], 0),
@@ -101,7 +101,7 @@ fn two_processes_of_one_name_are_advised_which_label_separates_them() {
 #[test]
 fn the_first_refusal_is_logged_and_all_are_counted() {
     let mut node = Node::new(Rules::default());
-    let bad = |name| metric((name, "By"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], DELTA);
+    let bad = |name| metric((name, "KiBy"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], DELTA);
     let outcome = node.metrics(&[bad("a"), good(), bad("b"), bad("c")]);
     assert_eq!(outcome.refused, 3);
     assert!(outcome.message.unwrap().starts_with("metric a: "));

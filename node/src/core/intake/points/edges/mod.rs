@@ -1,12 +1,12 @@
-//! The ends of a producer's buckets in nanoseconds. An end between two nanoseconds is rounded
-//! outward, so that the span of a bucket is never too small.
+//! The ends of a producer's buckets as whole numbers of what is recorded, mostly nanoseconds. An
+//! end between two of them is rounded outward, so that the span of a bucket is never too small.
 //!
 //! An end written as a decimal stays exact: 0.018 s is 18 000 000 ns, although no float equals
 //! 0.018, because the float nearest to 18 000 000 / 10^9 is the one that was sent.
 
 use plimsoll_schemas::histogram::layout::MAX_NS;
 
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 
 /// Up to here integers of a float are exact.
 const EXACT_MAX: f64 = (1_u64 << 53) as f64;
@@ -29,7 +29,7 @@ impl Edge {
     pub(super) const LAST: Self = Self { over_ns: MAX_NS, upto_ns: u64::MAX };
 
     /// The edge at a finite value.
-    pub(super) fn of(value: f64, unit: TimeUnit) -> Self {
+    pub(super) fn of(value: f64, unit: ValueUnit) -> Self {
         let product = value * per(unit);
         // Bounds are mostly decimal: 0.005 s means 5 ms, though no float is exactly that.
         let whole = product.round();
@@ -40,7 +40,7 @@ impl Edge {
     }
 
     /// The edge at power `index` of `2^(2^-scale)`.
-    pub(super) fn power(scale: i32, index: i64, unit: TimeUnit) -> Self {
+    pub(super) fn power(scale: i32, index: i64, unit: ValueUnit) -> Self {
         let (doublings, rest) = match u32::try_from(scale) {
             Ok(scale) => (index >> scale, index & ((1 << scale) - 1)),
             Err(_) => (index << scale.unsigned_abs(), 0),
@@ -70,16 +70,17 @@ impl Edge {
     clippy::cast_sign_loss,
     reason = "saturates: below zero to zero, above the range to the maximum"
 )]
-pub(super) fn sum_ns(sum: f64, unit: TimeUnit) -> u128 {
+pub(super) fn sum_ns(sum: f64, unit: ValueUnit) -> u128 {
     (sum * per(unit)).round() as u128
 }
 
-const fn per(unit: TimeUnit) -> f64 {
-    match unit {
-        TimeUnit::Seconds => 1e9,
-        TimeUnit::Milliseconds => 1e6,
-        TimeUnit::Microseconds => 1e3,
-        TimeUnit::Nanoseconds => 1.0,
+const fn per(unit: ValueUnit) -> f64 {
+    match unit.decimals() {
+        0 => 1.0,
+        3 => 1e3,
+        6 => 1e6,
+        9 => 1e9,
+        _ => 1e12,
     }
 }
 

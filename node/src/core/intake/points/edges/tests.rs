@@ -3,25 +3,26 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::intake::lines::TimeUnit;
 
-const UNITS: [(TimeUnit, u64); 4] = [
-    (TimeUnit::Seconds, 1_000_000_000),
-    (TimeUnit::Milliseconds, 1_000_000),
-    (TimeUnit::Microseconds, 1_000),
-    (TimeUnit::Nanoseconds, 1),
+const UNITS: [(ValueUnit, u64); 4] = [
+    (ValueUnit::Time(TimeUnit::Seconds), 1_000_000_000),
+    (ValueUnit::Time(TimeUnit::Milliseconds), 1_000_000),
+    (ValueUnit::Time(TimeUnit::Microseconds), 1_000),
+    (ValueUnit::Time(TimeUnit::Nanoseconds), 1),
 ];
 
 #[test]
 fn an_edge_written_as_a_decimal_is_the_nanoseconds_meant() {
     for (text, unit, ns) in [
-        ("0.018", TimeUnit::Seconds, 18_000_000),
-        ("0.005", TimeUnit::Seconds, 5_000_000),
-        ("0.1", TimeUnit::Seconds, 100_000_000),
-        ("7.5", TimeUnit::Seconds, 7_500_000_000),
-        ("0.7", TimeUnit::Milliseconds, 700_000),
-        ("4.35", TimeUnit::Microseconds, 4_350),
-        ("1e-9", TimeUnit::Seconds, 1),
-        ("0", TimeUnit::Seconds, 0),
+        ("0.018", ValueUnit::Time(TimeUnit::Seconds), 18_000_000),
+        ("0.005", ValueUnit::Time(TimeUnit::Seconds), 5_000_000),
+        ("0.1", ValueUnit::Time(TimeUnit::Seconds), 100_000_000),
+        ("7.5", ValueUnit::Time(TimeUnit::Seconds), 7_500_000_000),
+        ("0.7", ValueUnit::Time(TimeUnit::Milliseconds), 700_000),
+        ("4.35", ValueUnit::Time(TimeUnit::Microseconds), 4_350),
+        ("1e-9", ValueUnit::Time(TimeUnit::Seconds), 1),
+        ("0", ValueUnit::Time(TimeUnit::Seconds), 0),
     ] {
         let expected = Edge { over_ns: ns, upto_ns: ns };
         assert_eq!(Edge::of(text.parse().unwrap(), unit), expected, "{text} {unit:?}");
@@ -30,7 +31,7 @@ fn an_edge_written_as_a_decimal_is_the_nanoseconds_meant() {
 
 #[test]
 fn an_edge_between_two_nanoseconds_is_rounded_outward() {
-    let edge = |value| Edge::of(value, TimeUnit::Seconds);
+    let edge = |value| Edge::of(value, ValueUnit::Time(TimeUnit::Seconds));
     for (value, over_ns, upto_ns) in [
         (0.018_f64.next_down(), 17_999_999, 18_000_000),
         (0.018_f64.next_up(), 18_000_000, 18_000_001),

@@ -1,20 +1,20 @@
 //! Edges of explicit buckets, computed once for the points that follow each other with the same
 //! bounds, as all points of a metric do.
 
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 use crate::core::intake::points::edges::Edge;
 
 /// The edges of the bounds that were used last; as many as one point may have.
 #[derive(Default)]
 pub(super) struct BoundEdges {
-    unit: Option<TimeUnit>,
+    unit: Option<ValueUnit>,
     bounds: Vec<f64>,
     edges: Vec<Edge>,
 }
 
 impl BoundEdges {
     /// The lower end of the first bucket, the bounds, and the upper end of the last bucket.
-    pub(super) fn of(&mut self, unit: TimeUnit, bounds: &[f64]) -> &[Edge] {
+    pub(super) fn of(&mut self, unit: ValueUnit, bounds: &[f64]) -> &[Edge] {
         if self.unit != Some(unit) || self.bounds != bounds {
             self.unit = Some(unit);
             bounds.clone_into(&mut self.bounds);
@@ -30,11 +30,13 @@ impl BoundEdges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::intake::lines::TimeUnit;
 
     #[test]
     fn other_bounds_and_other_units_have_edges_of_their_own() {
         let mut edges = BoundEdges::default();
-        let (seconds, milliseconds) = (TimeUnit::Seconds, TimeUnit::Milliseconds);
+        let (seconds, milliseconds) =
+            (ValueUnit::Time(TimeUnit::Seconds), ValueUnit::Time(TimeUnit::Milliseconds));
         for (unit, bounds, inner) in [
             (seconds, &[0.5, 1.0][..], &[500_000_000, 1_000_000_000][..]),
             (milliseconds, &[0.5, 1.0], &[500_000, 1_000_000]),

@@ -7,7 +7,7 @@ mod powers;
 
 use super::edges::Edge;
 use super::point::Buckets;
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 use bounds::BoundEdges;
 use powers::PowerEdges;
 
@@ -24,7 +24,7 @@ impl KnownEdges {
     pub(super) fn of(
         &mut self,
         buckets: &Buckets<'_>,
-        unit: TimeUnit,
+        unit: ValueUnit,
         scale: i32,
         offset: i64,
         len: usize,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::ValueUnit;
 use crate::core::intake::points::edges::Edge;
 use crate::limits::{POINT_BUCKETS_MAX, POWER_WINDOWS_MAX};
 
@@ -17,7 +17,7 @@ pub(super) struct PowerEdges {
 /// Neighbouring edges of one scale.
 struct Window {
     scale: i32,
-    unit: TimeUnit,
+    unit: ValueUnit,
     first: i64,
     edges: Vec<Edge>,
 }
@@ -28,7 +28,7 @@ impl PowerEdges {
     pub(super) fn of(
         &mut self,
         scale: i32,
-        unit: TimeUnit,
+        unit: ValueUnit,
         offset: i64,
         buckets: usize,
     ) -> &[Edge] {
@@ -87,9 +87,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::core::intake::lines::TimeUnit;
 
     /// What a node computes without the windows.
-    fn computed(scale: i32, unit: TimeUnit, offset: i64, buckets: usize) -> Vec<Edge> {
+    fn computed(scale: i32, unit: ValueUnit, offset: i64, buckets: usize) -> Vec<Edge> {
         (offset..).take(buckets + 1).map(|index| Edge::power(scale, index, unit)).collect()
     }
 
@@ -103,6 +104,7 @@ mod tests {
             let mut edges = PowerEdges::default();
             for (scale, offset, buckets, is_ms) in wanted {
                 let unit = if is_ms { TimeUnit::Milliseconds } else { TimeUnit::Seconds };
+                let unit = ValueUnit::Time(unit);
                 let found = edges.of(scale, unit, offset, buckets).to_vec();
                 prop_assert_eq!(found, computed(scale, unit, offset, buckets));
                 prop_assert!(edges.windows.len() <= POWER_WINDOWS_MAX);
@@ -117,10 +119,20 @@ mod tests {
         let mut edges = PowerEdges::default();
         for offset in [i64::from(i32::MIN), i64::from(i32::MAX), 0] {
             for scale in [-10, 0, 20] {
-                let found = edges.of(scale, TimeUnit::Nanoseconds, offset, POINT_BUCKETS_MAX);
+                let found = edges.of(
+                    scale,
+                    ValueUnit::Time(TimeUnit::Nanoseconds),
+                    offset,
+                    POINT_BUCKETS_MAX,
+                );
                 assert_eq!(
                     found,
-                    computed(scale, TimeUnit::Nanoseconds, offset, POINT_BUCKETS_MAX)
+                    computed(
+                        scale,
+                        ValueUnit::Time(TimeUnit::Nanoseconds),
+                        offset,
+                        POINT_BUCKETS_MAX
+                    )
                 );
             }
         }
@@ -131,7 +143,7 @@ mod tests {
         let mut edges = PowerEdges::default();
         let scales = 0..i32::try_from(POWER_WINDOWS_MAX).unwrap();
         for scale in scales.clone().chain([0, 10]) {
-            edges.of(scale, TimeUnit::Seconds, 0, 4);
+            edges.of(scale, ValueUnit::Time(TimeUnit::Seconds), 0, 4);
         }
         let known: Vec<i32> = edges.windows.iter().map(|window| window.scale).collect();
         let others = scales.skip(2).rev();

@@ -8,7 +8,7 @@ use plimsoll_schemas::wire::Latency;
 use super::*;
 use crate::core::intake::Intake;
 use crate::core::intake::Rules;
-use crate::core::intake::lines::TimeUnit;
+use crate::core::intake::lines::{TimeUnit, ValueUnit};
 use crate::core::intake::points::{Buckets, Latencies};
 
 mod bounds;
@@ -34,7 +34,7 @@ fn series() -> Result<Series, Reject> {
 
 fn latencies(counts: &[u64]) -> Latencies<'_> {
     Latencies {
-        unit: TimeUnit::Milliseconds,
+        unit: ValueUnit::Time(TimeUnit::Milliseconds),
         count: counts.iter().sum(),
         sum: None,
         min: None,

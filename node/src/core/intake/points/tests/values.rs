@@ -37,7 +37,12 @@ const HOUR: u64 = 3_600_000_000_000;
 fn a_bound_at_a_limit_makes_the_share_over_it_exact() {
     let bounds = [0.005, 0.018, 0.1];
     let buckets = Buckets::Explicit { bounds: &bounds, counts: &[3, 4, 5, 6] };
-    let given = Latencies { unit: TimeUnit::Seconds, count: 18, buckets, ..latencies(&[]) };
+    let given = Latencies {
+        unit: ValueUnit::Time(TimeUnit::Seconds),
+        count: 18,
+        buckets,
+        ..latencies(&[])
+    };
     let over = one(given).0.over(18_000_000);
     assert_eq!((over.over, over.uncertain), (11, 0));
     // The smallest may be a sample of 18 ms, which is not over it.

@@ -37,7 +37,7 @@ const POINTS: [&str; 7] = [
     "sz_count + 1",
     "sz_sum + 3",
     "plain = 1",
-    "lat_seconds{path=/a\"b} Seconds [0.01, 0.1] [1, 2, 1] sum 7.5 since 1500000000.000",
+    "lat_seconds{path=/a\"b} Time(Seconds) [0.01, 0.1] [1, 2, 1] sum 7.5 since 1500000000.000",
 ];
 
 #[test]
@@ -112,7 +112,7 @@ fn histograms_are_put_together_from_rows_in_any_order_or_refused_alone() {
         let text = rows.replace(';', "\nother 1\nother_count 9\n");
         let mut read = desk.read(1, &format!("{text}\nlast 2\n# TYPE a histogram\n"));
         let histograms: Vec<_> = read.extract_if(.., |point| point.starts_with("a ")).collect();
-        let got = expected.map(|got| format!("a Milliseconds {got}"));
+        let got = expected.map(|got| format!("a Time(Milliseconds) {got}"));
         assert_eq!(histograms, Vec::from_iter(got.ok()), "{rows}");
         assert_eq!(read.last().unwrap(), "last = 2");
         let refused =
@@ -129,8 +129,8 @@ fn series_of_one_histogram_differ_by_all_labels_except_bounds() {
                 a_us_count{y=\"2\",x=\"1\"} 1\n\
                 a_us_count{z=\"\",x=\"2\"} 6\n";
     let expected = [
-        "a_us{x=1,y=2} Microseconds [1.0] [1, 0] sum -",
-        "a_us{x=2} Microseconds [1.0] [5, 1] sum -",
+        "a_us{x=1,y=2} Time(Microseconds) [1.0] [1, 0] sum -",
+        "a_us{x=2} Time(Microseconds) [1.0] [5, 1] sum -",
     ];
     assert_eq!(Desk::new(target()).read(1, page), expected);
 }
@@ -139,24 +139,25 @@ fn series_of_one_histogram_differ_by_all_labels_except_bounds() {
 fn the_unit_comes_from_name_page_or_operator_only() {
     let page = |name: &str, more: &str| format!("# TYPE {name} histogram\n{more}{name}_count 1\n");
     for (name, more, unit, expected) in [
-        ("a_ms", "# UNIT a_ms seconds\n", "us", Some("Milliseconds")),
-        ("a", "# UNIT a seconds\n", "us", Some("Seconds")),
-        ("a", "# UNIT a lightyears\n", "us", Some("Microseconds")),
-        ("a", "", "ns", Some("Nanoseconds")),
+        ("a_ms", "# UNIT a_ms seconds\n", "us", Some("a_ms Time(Milliseconds)")),
+        ("a", "# UNIT a seconds\n", "us", Some("a Time(Seconds)")),
+        ("a", "# UNIT a lightyears\n", "us", Some("a Time(Microseconds)")),
+        ("a", "", "ns", Some("a Time(Nanoseconds)")),
         ("a", "", "none", None),
-        ("a_bytes", "", "s", None),
-        ("a", "# UNIT a bytes\n", "s", None),
+        ("a_bytes", "", "s", Some("a:bytes Bytes")),
+        ("a", "# UNIT a bytes\n", "s", Some("a:bytes Bytes")),
+        ("a", "", "count", Some("a:count Count")),
     ] {
         let mut desk = Desk::new(Target { unit: unit.parse().unwrap(), ..target() });
         let got = desk.read(1, &page(name, more));
-        let expected = expected.map(|unit| format!("{name} {unit} [] [1] sum -"));
+        let expected = expected.map(|series| format!("{series} [] [1] sum -"));
         assert_eq!(got, Vec::from_iter(expected), "{name} {more:?} {unit}");
         assert_eq!(desk.warnings.len(), usize::from(got.is_empty()));
     }
     let mut desk = Desk::new(target());
     (1..9).for_each(|at| assert_eq!(desk.read(at, &page("a", "")), [""; 0]));
     let words = "http://app/metrics: the unit of histogram \"a\" is unknown; set unit in its \
-                 [[scrape]] to s, ms, us or ns, or remove the name from allow";
+                 [[scrape]] to s, ms, us, ns, bytes or count, or remove the name from allow";
     assert_eq!((desk.warnings, desk.pages.stats()[0].rejected), (vec![words.to_owned()], 8));
 }
 
@@ -198,7 +199,7 @@ fn labels_of_the_operator_win_and_those_that_do_not_fit_are_counted() {
 fn a_page_brings_so_many_series_and_no_more() {
     let mut desk = Desk::new(Target { series_max: 2, ..target() });
     let page = "# TYPE h_ms histogram\na 1\nh_ms_bucket{le=\"1\"} 1\nh_ms_count 1\nb 1\nc 1\n";
-    assert_eq!(desk.read(1, page), ["a = 1", "h_ms Milliseconds [1.0] [1, 0] sum -"]);
+    assert_eq!(desk.read(1, page), ["a = 1", "h_ms Time(Milliseconds) [1.0] [1, 0] sum -"]);
     let figures = desk.figures();
     assert_eq!((figures.series, figures.rejected), (2, 2));
     assert!(desk.warnings[0].contains("more than 2 series"), "{:?}", desk.warnings);
@@ -243,7 +244,7 @@ proptest! {
             .iter()
             .map(|(k, counts)| {
                 let bounds: Vec<_> = (1..counts.len()).map(|bound| bound as f64).collect();
-                format!("h_ns{{k={k}}} Nanoseconds {bounds:?} {counts:?} sum 1.5")
+                format!("h_ns{{k={k}}} Time(Nanoseconds) {bounds:?} {counts:?} sum 1.5")
             })
             .collect();
         expected.sort_unstable();
