@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::unit::Unit;
 use serde::Serialize;
 
 use crate::blocks::{BLOCKS_MIN, Blocks, TooShort};
@@ -182,11 +183,16 @@ pub fn compare_runs(sides: [&[Named<Side>]; 2], options: &Options) -> Comparison
         let is_judged = !matches!(of.verdict, Verdict::NotEnoughData | Verdict::NotComparable);
         is_judged || options.operations.contains(name)
     };
+    // Nothing is known of whether larger sizes and counts are worse.
+    let of_times = operations.iter().filter(|(name, _)| {
+        Unit::of(name.as_str()).is_time() || options.operations.contains(*name)
+    });
+    let of_times = of_times.map(|(_, of)| of.verdict);
     let of_rates = rates.iter().filter(|(name, of)| counts(name, of)).map(|(_, of)| of.verdict);
 
     let [a_runs, b_runs] = sides.map(|runs| runs.iter().map(|run| run.name.to_owned()).collect());
     Comparison {
-        verdict: Verdict::of_all(operations.values().map(|of| of.verdict).chain(of_rates)),
+        verdict: Verdict::of_all(of_times.chain(of_rates)),
         confidence: interval::CONFIDENCE,
         floor_confidence: interval::FLOOR_CONFIDENCE,
         tolerance: options.tolerance,

@@ -12,7 +12,7 @@ use crate::rate::{ComparedRate, RunRate};
 use crate::verdict::Verdict;
 
 /// What an interval is silent about.
-pub const WITHIN_RUNS_ONLY: &str = "intervals hold within these runs only";
+pub const WITHIN_RUNS_ONLY: &str = "Intervals hold within these runs only";
 /// Quantiles of each run; JSON has all.
 const OF_RUNS: [f64; 2] = [0.5, 0.99];
 
@@ -241,7 +241,7 @@ publish: not comparable: only B has it
 train_step.tokens/s of train_step -9.1 % (-9.9 % to -8.4 %), worse; A 1,000, B 909
   B: v2-1 909, v2-2 909
 
-intervals hold within these runs only: A has 1 run
+Intervals hold within these runs only: A has 1 run
 
 verdict: worse
 ";

@@ -216,6 +216,25 @@ fn shifts_within_the_tolerance_are_none() {
 }
 
 #[test]
+fn larger_sizes_decide_only_where_they_are_named() {
+    let sizes = Operation::new("read:bytes").unwrap();
+    let with_sizes = |seed: u64, scale: f64| {
+        let mut side = Run::PLAIN.side(seed);
+        let of = Run { scale, ..Run::PLAIN }.side(seed + 2).operations.remove("fetch").unwrap();
+        side.operations.insert(sizes.clone(), of);
+        side
+    };
+    let (a, b) = (with_sizes(1, 1.0), with_sizes(2, 1.5));
+    let all = plain(&a, &b);
+    assert_eq!(
+        (all.verdict, all.operations["read:bytes"].verdict),
+        (Verdict::Same, Verdict::Worse)
+    );
+    let options = Options { operations: BTreeSet::from([sizes.clone()]), ..Options::default() };
+    assert_eq!(compare(&a, &b, &options).verdict, Verdict::Worse);
+}
+
+#[test]
 fn chosen_operations_alone_decide() {
     let mut a = Run::PLAIN.side(1);
     let mut b = Run { scale: 1.5, ..Run::PLAIN }.side(2);

@@ -59,6 +59,12 @@ export const noun = (operation: string): string => {
   return unit === undefined || unit === "ps" ? "latency" : unit;
 };
 
+/** The unit of an operation's values, for the columns of a file. */
+export const column = (operation: string, name: string): string => {
+  const of = noun(operation);
+  return `${name}_${of === "latency" ? "seconds" : of}`;
+};
+
 /** A whole number of an operation, in words. */
 export const rawText = (operation: string, raw: number | null | undefined): string =>
   format(operation)(raw === null || raw === undefined ? null : shown(operation, raw));

@@ -203,7 +203,7 @@ fn text(advice: &[Advice], rows: &[BottleneckRow]) -> String {
         text += "nothing to recommend: no bottleneck was found that a setting helps against\n";
     }
     for row in rows.iter().filter(|row| row.state == BottleneckState::NotMeasured) {
-        text += &format!("not measured: {}: {}\n", row.rule, row.evidence);
+        text += &format!("{}: {}\n", row.rule, row.evidence);
     }
     text
 }
@@ -229,7 +229,7 @@ mod tests {
         let rows = json!([
             row("input_wait", "found", "input 58 % of train_step"),
             row("pressure", "found", "pressure_some_ratio 0.4 on n7"),
-            row("gpu_idle", "not_measured", "no node has a GPU"),
+            row("gpu_idle", "not_measured", "not measured: no node has a GPU"),
             row("sync_wait", "within", "sync 1 %"),
         ]);
         serde_json::from_value(rows).unwrap()
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(high.len(), 1);
         let shown = text(&advice, &rows());
         assert!(shown.contains("because  input_wait: input 58 % of train_step"), "{shown}");
-        assert!(shown.ends_with("not measured: gpu_idle: no node has a GPU\n"), "{shown}");
+        assert!(shown.ends_with("gpu_idle: not measured: no node has a GPU\n"), "{shown}");
         assert!(text(&[], &[]).starts_with("nothing to recommend"));
     }
 

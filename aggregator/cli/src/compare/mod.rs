@@ -54,10 +54,10 @@ values of a label and compares each with the first: by the roll-up of this name 
 for a run by the nodes' own histories (plimsoll-node --history). The first is A: of the values in
 order, or of those that are named.
 
-Counters are
-compared as rates: by the time of the operation that their name starts with, as train_step.tokens by
-that of train_step, otherwise by wall time. A lower rate is worse, unless the name is that of errors,
-misses, drops and the like.
+Counters are compared as rates: by the time of the operation that their name starts with, as
+train_step.tokens by that of train_step, otherwise by wall time. A lower rate is worse, unless the
+name is that of errors, misses, drops and the like. Sizes and counts (read:bytes) are shown, and
+take part in the verdict only where --operation names them: then larger is worse.
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {

@@ -5,8 +5,9 @@ use anyhow::Result;
 use plimsoll_compare::table::{WITHIN_RUNS_ONLY, percent};
 use plimsoll_compare::{Change, Compared, Comparison, Options, Verdict, compare_runs};
 use plimsoll_runtime::client::Api;
-use plimsoll_schemas::figure::{counted, number, percent as share, quantile, span};
+use plimsoll_schemas::figure::{counted, number, percent as share, quantile};
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::unit::Unit;
 
 use super::document::{Beside, Subject};
 use super::limits::OPERATIONS_DRAWN_MAX;
@@ -77,14 +78,15 @@ pub(super) fn section(of: &Beside) -> Section {
 }
 
 fn of_operation(name: &str, of: &Compared) -> Table {
+    let unit = Unit::of(name);
     let reason = of.reason.iter().map(|why| format!(": {why}")).collect::<String>();
     let caption = format!("{name}, {}{reason}", of.verdict.words());
     let shifts = of.shifts.iter().map(|shift| {
-        let values = [shift.a_ns, shift.b_ns].map(|ns| span(ns as f64 / 1e9));
+        let values = [shift.a_ns, shift.b_ns].map(|raw| unit.raw_text(raw));
         row(quantile(shift.quantile), values, shift.change, None)
     });
     let over = of.over_limit.iter().map(|of| {
-        let name = format!("over {}", span(of.limit_ns as f64 / 1e9));
+        let name = format!("over {}", unit.raw_text(of.limit_ns));
         row(name, [of.a, of.b].map(share), of.change, None)
     });
     let heading = ["Figure", "A", "B", "Shift", "Interval", "Floor", "Verdict"];

@@ -4,11 +4,13 @@
 
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::{AlertState, Evidence, Scope};
-use plimsoll_schemas::figure::{counted, percent, quantile, span};
+use plimsoll_schemas::figure::{counted, percent, quantile};
 use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::unit::Unit;
 
 use super::compose::COMPLETE;
 use super::document::{AlertResult, BudgetResult, Document};
+use super::words::value;
 use crate::time_range::shown;
 
 /// Findings that the sentence names; the sections have all.
@@ -42,19 +44,20 @@ pub(super) fn headline(of: &Document, zone: &TimeZone) -> String {
 
 /// A budget that is over: by how much, where and since when.
 fn budget(of: &Document, row: &BudgetResult, zone: &TimeZone) -> String {
-    let value = row.value.map(|found| format!(" is {},", span(found.value))).unwrap_or_default();
-    let (name, limit) = (quantile(row.quantile), span(row.limit_seconds));
+    let text = |shown| value(&row.operation, Some(shown));
+    let found = row.value.map(|found| format!(" is {},", text(found.value))).unwrap_or_default();
+    let (name, limit) = (quantile(row.quantile), text(row.limit_seconds));
     let alerts: Vec<&AlertResult> =
         of.alerts.iter().filter(|alert| alert.rule == row.budget).collect();
 
     let of_alerts = alerts.iter().map(|alert| start(alert)).min_by(f64::total_cmp);
     let since = of_alerts.or_else(|| first_over(of, row));
     let since = since.map(|at| format!(" since {}", shown(at, zone))).unwrap_or_default();
-    format!("{} {name}{value} limit {limit}{}{since}", row.budget, nodes(of, &alerts))
+    format!("{} {name}{found} limit {limit}{}{since}", row.budget, nodes(of, row, &alerts))
 }
 
 /// The nodes of alerts, or else the one that has most of the time over budget.
-fn nodes(of: &Document, alerts: &[&AlertResult]) -> String {
+fn nodes(of: &Document, row: &BudgetResult, alerts: &[&AlertResult]) -> String {
     let named = alerts.iter().filter_map(|alert| match &alert.scope {
         Scope::Node(node) => Some(node.as_str()),
         Scope::Fleet => None,
@@ -65,8 +68,9 @@ fn nodes(of: &Document, alerts: &[&AlertResult]) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         return format!(", on {}{more}", named[..named.len().min(NAMED_MAX)].join(", "));
     }
-    // The ranking puts firing nodes first, which need not have the largest share.
+    // The ranking is of times. It puts firing nodes first, which need not have the largest share.
     let ranked = of.where_the_time_goes.nodes.iter().find(|row| row.share > MOST);
+    let ranked = ranked.filter(|_| Unit::of(&row.operation).is_time());
     ranked.map_or_else(String::new, |row| {
         format!(", {} of the time over it on {}", percent(row.share), row.node)
     })
@@ -75,7 +79,7 @@ fn nodes(of: &Document, alerts: &[&AlertResult]) -> String {
 /// The first column in which more samples are over the limit than the budget allows.
 fn first_over(of: &Document, row: &BudgetResult) -> Option<f64> {
     let operation = of.operations.iter().find(|of| of.operation == row.operation)?;
-    let is_limit = |limit: f64| (limit - row.limit_seconds).abs() < 0.5e-9;
+    let is_limit = |limit: f64| (limit / row.limit_seconds - 1.0).abs() < 1e-6;
     let mut columns = operation.over_time.columns.iter();
     let first = columns.find(|column| {
         let over = column.over.filter(|over| is_limit(over.limit)).map_or(0, |over| over.over);

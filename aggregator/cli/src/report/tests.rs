@@ -286,7 +286,20 @@ fn one_sentence_names_what_is_over_or_why_nothing_is() {
         quiet(material);
         material.operations[0].whole.points[0].over[0].over = 1;
     };
-    let cases: [SentenceCase<'_>; 12] = [
+    let cases: [SentenceCase<'_>; 13] = [
+        (
+            &|material| {
+                quiet(material);
+                let whole = &mut material.operations[0].whole;
+                whole.operation = "read:bytes".to_owned();
+                let point = &mut whole.points[0];
+                point.over[0].limit = 18e6;
+                point.quantiles.iter_mut().for_each(|found| found.value *= 1e9);
+                let budget = &mut material.summary.budgets[0];
+                (budget.operation, budget.limit_ns) = ("read:bytes".to_owned(), 18_000_000);
+            },
+            "Over budget: fetch p99 is 28.6 MiB, limit 17.2 MiB.".to_owned(),
+        ),
         (
             &|_| {},
             format!(

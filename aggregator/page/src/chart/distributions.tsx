@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Count, Figures } from "../parts";
-import { format, noun, percent } from "../units";
+import { column, format, noun, percent } from "../units";
 import { ChartFigure, type Source } from "./files";
 import { logScale, position, ticks, valueAt } from "./scale";
 
@@ -58,7 +58,7 @@ export function Distributions({ label, names, buckets, limits, operation, json }
       .join("");
   const ends = Array.from({ length: BANDS + 1 }, (_, n) => valueAt(scale, n / BANDS));
   const table = () => ({
-    head: ["lower_seconds", "upper_seconds", ...names],
+    head: [column(operation, "lower"), column(operation, "upper"), ...names],
     rows: ends.slice(0, -1).map((lower, n) => [lower, ends[n + 1], ...sums.map((of) => of[n])]),
   });
   return (

@@ -3,7 +3,7 @@
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Heatmap } from "../model";
-import { count, counted, format, when } from "../units";
+import { column, count, counted, format, when } from "../units";
 import { Frame, LEFT, type Colours, type Geometry } from "./frame";
 import { type Source, time } from "./files";
 import { logScale } from "./scale";
@@ -91,7 +91,7 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
     return `${time} · ${cell}${counted(total, "sample")}${more(n)}`;
   };
   const table = () => ({
-    head: ["from", "to", "lower_seconds", "upper_seconds", "samples"],
+    head: ["from", "to", ...["lower", "upper"].map((end) => column(map.operation, end)), "samples"],
     rows: columns.flatMap(({ from, to }, n) =>
       bands.flatMap(({ lower, upper }, band) => {
         const samples = counts[n]?.[band];
