@@ -27,6 +27,7 @@ STRICTER = [
     "/api/v1/statistics",
     "/api/v1/profiles",
     "/api/v1/runs",
+    "/api/v1/runs/compare",
     "/api/v1/runs/{name}/stop",
     "/api/v1/silences",
     "/api/v1/alerts/acknowledge",

@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::unit::Unit;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -19,7 +21,7 @@ use tempfile::TempDir;
 pub(crate) const VARIABLE: &str = "PLIMSOLL_EPOCHS_FILE";
 const FORMAT: &str = "plimsoll-run";
 const VERSION: u32 = 1;
-/// Bytes of lines that are read: some 25 processes with as many epochs as each may write.
+/// Bytes of lines that are read: some 25 processes with as many epochs of a name as each may have.
 const LINES_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a results file: the epochs of as many lines, at some 20 bytes each.
 const RESULTS_BYTES_MAX: u64 = 16 << 20;
@@ -67,6 +69,7 @@ enum Line {
     /// It wrote as many as it may.
     Full {
         full: u64,
+        operation: Operation,
     },
     Peak {
         peak_resident_bytes: u64,
@@ -101,13 +104,17 @@ impl Recording {
     /// Writes the results.
     ///
     /// # Errors
-    /// When the lines cannot be read, or the results not written.
+    /// When the results cannot be written.
     pub(crate) fn end(self, run: &str, exit_code: u8, seconds: f64) -> Result<()> {
-        let mut lines = Vec::new();
-        let file = File::open(self.lines()).context("the epochs of the run")?;
-        file.take(LINES_BYTES_MAX + 1).read_to_end(&mut lines)?;
         let (format, run) = (FORMAT.to_owned(), run.to_owned());
-        let epochs = RecordedEpochs::of(&lines);
+        // What is known of the run is written whatever its job made of the file.
+        let epochs = match lines_of(&self.lines()) {
+            Ok(lines) => RecordedEpochs::of(&lines),
+            Err(error) => {
+                let epochs_missing = vec![format!("the file of the epochs: {error:#}")];
+                RecordedEpochs { epochs_missing, ..RecordedEpochs::default() }
+            }
+        };
         let results = RunResults { format, version: VERSION, run, exit_code, seconds, epochs };
         std::fs::write(&self.results, serde_json::to_string(&results)? + "\n")
             .with_context(|| format!("--results {}", self.results.display()))
@@ -145,7 +152,8 @@ impl RecordedEpochs {
     fn of(lines: &[u8]) -> Self {
         let whole = &lines[..lines.len().min(usize::try_from(LINES_BYTES_MAX).unwrap_or_default())];
         let mut found: BTreeMap<(usize, String), Vec<(u64, u64)>> = BTreeMap::new();
-        let (mut damaged, mut first, mut full, mut peak) = (0_u64, String::new(), None, None);
+        let (mut damaged, mut first, mut peak) = (0_u64, String::new(), None);
+        let mut full: BTreeMap<String, u64> = BTreeMap::new();
 
         for (at, line) in whole.split_inclusive(|byte| *byte == b'\n').enumerate() {
             match parse(line) {
@@ -153,7 +161,9 @@ impl RecordedEpochs {
                     let rank = epoch_rank(operation.as_str()).unwrap_or(usize::MAX);
                     found.entry((rank, operation.to_string())).or_default().push((process, ns));
                 }
-                Ok(Line::Full { full: most }) => full = full.max(Some(most)),
+                Ok(Line::Full { full: most, operation }) => {
+                    full.insert(operation.to_string(), most);
+                }
                 Ok(Line::Peak { peak_resident_bytes }) => {
                     peak = peak.max(Some(peak_resident_bytes));
                 }
@@ -169,12 +179,14 @@ impl RecordedEpochs {
         let mut missing = Vec::new();
         let mut miss = |is: bool, words: String| missing.extend(is.then_some(words));
         miss(damaged > 0, format!("lines that could not be read: {damaged}, the first is {first}"));
-        let most = full.unwrap_or_default();
-        miss(full.is_some(), format!("a process had more than the {most} that it may write"));
         let rest = lines.len() > whole.len();
         miss(rest, format!("what follows {LINES_BYTES_MAX} bytes of lines was not read"));
 
         let best = found.into_iter().next();
+        let most = best.as_ref().and_then(|((_, name), _)| full.get(name));
+        if let Some(most) = most {
+            missing.push(format!("a process had more than the {most} that it may write"));
+        }
         let (operation, epochs) =
             best.map_or((None, Vec::new()), |((_, name), epochs)| (Some(name), epochs));
         let processes: BTreeSet<u64> = epochs.iter().map(|(process, _)| *process).collect();
@@ -190,6 +202,16 @@ impl RecordedEpochs {
             peak_resident_bytes: peak,
         }
     }
+}
+
+/// The bytes of a file, up to one more than are read as lines. Nothing but a file is waited for.
+fn lines_of(path: &Path) -> Result<Vec<u8>> {
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    ensure!(file.metadata()?.is_file(), "it is no file any more");
+    let mut lines = Vec::new();
+    file.take(LINES_BYTES_MAX + 1).read_to_end(&mut lines)?;
+    Ok(lines)
 }
 
 /// A line, or what is wrong with it.
@@ -266,7 +288,8 @@ mod tests {
             + &line(7, "epoch_hook", 2_500_000)
             + &line(8, "epoch_hook", 1_000_001)
             + peaks
-            + "{\"process\":8,\"full\":10000}\n";
+            + "{\"process\":8,\"full\":10000,\"operation\":\"epoch_hook\"}\n"
+            + "{\"process\":8,\"full\":10000,\"operation\":\"cycle\"}\n";
         let found = RecordedEpochs::of(text.as_bytes());
         assert_eq!(found.epoch_operation.as_deref(), Some("epoch_hook"));
         assert_eq!(found.epoch_time_ms, [2.5, 1.000_001]);

@@ -35,6 +35,31 @@ fn epochs_that_processes_append_are_in_the_results_with_the_exit_code() {
 }
 
 #[test]
+fn a_file_of_epochs_that_is_gone_or_no_file_is_named_in_the_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results.json");
+    for (script, words) in [
+        ("rm $PLIMSOLL_EPOCHS_FILE; exit 4", "No such file"),
+        (
+            "rm $PLIMSOLL_EPOCHS_FILE; mkfifo $PLIMSOLL_EPOCHS_FILE; exit 4",
+            "it is no file any more",
+        ),
+        ("rm $PLIMSOLL_EPOCHS_FILE; mkdir $PLIMSOLL_EPOCHS_FILE; exit 4", "it is no file any more"),
+    ] {
+        let (code, errors) = run(&results, script);
+        assert_eq!(code, Some(4), "{errors}");
+        let text = std::fs::read_to_string(&results).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["exit_code"], 4);
+        let missing = found["epochs_missing"][0].as_str().unwrap();
+        assert!(
+            missing.starts_with("the file of the epochs: ") && missing.contains(words),
+            "{missing}"
+        );
+    }
+}
+
+#[test]
 fn results_that_cannot_be_written_leave_the_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path().join("folder");

@@ -22,16 +22,21 @@ class EpochFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._process = 0
-        self._left = 0
+        # By operation: one that is recorded all the time leaves the others their room.
+        self._left: Dict[str, int] = {}
 
     def write(self, operation: str, values_ns: Sequence[float]) -> None:
         """Writes latencies of an operation that is one of epochs."""
         self._begin()
-        kept = values_ns[: self._left]
-        self._left -= len(kept)
+        left = self._left.get(operation, limits.EPOCHS_MAX if self._has_room(operation) else 0)
+        kept = values_ns[:left]
+        self._left[operation] = left - len(kept)
         self._append([{"operation": operation, "ns": value} for value in kept])
-        if kept and not self._left:
-            self._append([{"full": limits.EPOCHS_MAX}])
+        if kept and len(kept) == left:
+            self._append([{"full": limits.EPOCHS_MAX, "operation": operation}])
+
+    def _has_room(self, operation: str) -> bool:
+        return operation in self._left or len(self._left) < limits.EPOCH_OPERATIONS_MAX
 
     def end(self) -> None:
         """The process ends: writes the most memory that it had."""
@@ -42,7 +47,7 @@ class EpochFile:
     def _begin(self) -> None:
         # A forked child has its own.
         if self._process != os.getpid():
-            self._process, self._left = os.getpid(), limits.EPOCHS_MAX
+            self._process, self._left = os.getpid(), {}
 
     def _append(self, entries: Sequence[Dict[str, object]]) -> None:
         if not (self._path and entries):

@@ -157,9 +157,11 @@ CALLS_MAX = 1_024
 # Thresholds of a process: they are for a few values of a program.
 THRESHOLDS_MAX = 256
 
-# Epochs and cycles of a process in the file of `plimsoll run`, at some 60 bytes: 600 KB. A report
+# Epochs of one name and process in the file of `plimsoll run`, at some 60 bytes: 600 KB. A report
 # lists as many.
 EPOCHS_MAX = 10_000
+# Names of epochs that one process has in it.
+EPOCH_OPERATIONS_MAX = 8
 
 # Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
 # of all cycles together, and snapshots of memory.

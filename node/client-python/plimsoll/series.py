@@ -175,7 +175,7 @@ class Latency(Series):
         # All samples that became ready so far: the statistics of this process.
         self.recorded: Cells = {}
         self.recorded_refused = 0
-        self.epochs = epochs_of(name)
+        self.epochs = epochs_of(name) if self.TYPE == "ms" else None
 
     def take(self, count: int) -> List[Number]:
         """Takes values, and writes those of epochs as they are: each value is taken once."""

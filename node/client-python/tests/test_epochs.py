@@ -54,7 +54,8 @@ class Epochs(unittest.TestCase):
             "epoch_hook.forward": False,
             "step": False,
         }
-        self.run_script(f"for name in {list(names)}: plimsoll.record_ns(name, 5)")
+        sizes = "plimsoll.distribution('epoch', unit='bytes').record(4096)"
+        self.run_script(f"{sizes}\nfor name in {list(names)}: plimsoll.record_ns(name, 5)")
         written = [name for name, is_written in names.items() if is_written]
         self.assertCountEqual(self.epochs(), [(name, 5) for name in written])
 

@@ -21,6 +21,8 @@ enum Amount {
     Number(f64),
     Bytes(f64),
     Time(Duration),
+    /// Nothing of these.
+    Unknown,
 }
 
 /// Decimal and binary multiples of a byte, without the `B`.
@@ -45,24 +47,16 @@ impl WrittenLimit {
         Self { text: plain(number), amount: Amount::Number(number) }
     }
 
-    /// Parses text: `18ms`, `12 MB`, `1200`.
-    ///
-    /// # Errors
-    /// When it is none of these.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads text: `18ms`, `12 MB`, `1200`. What is wrong with any other is stated where the unit
+    /// is known.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
         let amount = match (text.trim().parse(), bytes(text)) {
-            (Ok(number), _) => return Ok(Self::number(number)),
+            (Ok(number), _) => return Self::number(number),
             (Err(_), Some(bytes)) => Amount::Bytes(bytes),
-            (Err(_), None) if text.trim_start().starts_with('-') => {
-                return Err(format!("{text:?} is negative; write it from \"1us\" to \"1h\""));
-            }
-            (Err(_), None) => {
-                let read = humantime::parse_duration(text);
-                let wrong = |_| format!("{text:?} is not a duration; write it as \"18ms\"");
-                Amount::Time(read.map_err(wrong)?)
-            }
+            (Err(_), None) => humantime::parse_duration(text).map_or(Amount::Unknown, Amount::Time),
         };
-        Ok(Self { text: text.to_owned(), amount })
+        Self { text: text.to_owned(), amount }
     }
 
     /// The whole number that it is for an operation of this unit.
@@ -80,7 +74,11 @@ impl WrittenLimit {
                 let fits = (1_000..MAX_NS).contains(&raw).then_some(raw);
                 fits.ok_or_else(|| out_of_range(text, "\"1ns\" to less than \"3600ms\""))
             }
-            (Unit::Nanoseconds | Unit::Picoseconds, Amount::Number(n)) => Err(without_unit(n)),
+            (_, Amount::Unknown) => Err(unknown(text, unit)),
+            (Unit::Nanoseconds, Amount::Number(n)) => Err(without_unit(n)),
+            (Unit::Picoseconds, Amount::Number(n)) => {
+                Err(format!("{} has no unit; write it as \"500ns\", from \"1ns\"", plain(n)))
+            }
             (Unit::Nanoseconds | Unit::Picoseconds, Amount::Bytes(_)) => Err(format!(
                 "{text:?} is bytes, and this operation's values are times; write it as \"18ms\", \
                  or name an operation that ends with :bytes"
@@ -102,6 +100,22 @@ impl WrittenLimit {
             )),
         }
     }
+}
+
+/// What to write for an operation of this unit.
+fn unknown(text: &str, unit: Unit) -> String {
+    let [what, example, range] = match unit {
+        Unit::Nanoseconds => ["a duration", "\"18ms\"", "\"1us\" to \"1h\""],
+        Unit::Picoseconds => {
+            ["a duration", "\"500ns\", from \"1ns\"", "\"1ns\" to less than \"3600ms\""]
+        }
+        Unit::Bytes => ["a size", "\"12 MB\"", "1 to less than \"3.6 TB\""],
+        Unit::Count => ["a number", "1200", "0.001 to less than 3600000000"],
+    };
+    if text.trim_start().starts_with('-') {
+        return format!("{text:?} is negative; write it from {range}");
+    }
+    format!("{text:?} is not {what}; write it as {example}")
 }
 
 /// Of a number and `B`, `MB`, `MiB` and so on.
@@ -170,7 +184,16 @@ mod tests {
             ("2.5", Unit::Count, Ok(2_500)),
             ("500ns", Unit::Nanoseconds, Err("\"500ns\" is out of range")),
             ("4s", Unit::Picoseconds, Err("\"4s\" is out of range; it may be from \"1ns\"")),
-            ("500", Unit::Picoseconds, Err("500 has no unit; write \"500ms\"")),
+            ("500", Unit::Picoseconds, Err("500 has no unit; write it as \"500ns\"")),
+            (
+                "0.5ns",
+                Unit::Picoseconds,
+                Err("is not a duration; write it as \"500ns\", from \"1ns\""),
+            ),
+            ("12 Mb", Unit::Bytes, Err("\"12 Mb\" is not a size; write it as \"12 MB\"")),
+            ("1200 rows", Unit::Count, Err("\"1200 rows\" is not a number; write it as 1200")),
+            ("- 5 MB", Unit::Bytes, Err("\"- 5 MB\" is negative; write it from 1 to")),
+            ("-5ms", Unit::Nanoseconds, Err("is negative; write it from \"1us\" to \"1h\"")),
             ("12 MB", Unit::Nanoseconds, Err("is bytes, and this operation's values are times")),
             ("18ms", Unit::Bytes, Err("is a time, and this operation's values are bytes; write")),
             ("0.5", Unit::Bytes, Err("\"0.5\" is out of range; it may be from 1 to")),
@@ -178,9 +201,9 @@ mod tests {
             ("18ms", Unit::Count, Err("write a number, such as 1200")),
             ("12 MB", Unit::Count, Err("write a number, such as 1200")),
             ("0", Unit::Count, Err("\"0\" is out of range; it may be from 0.001")),
-            ("12 QB", Unit::Bytes, Err("\"12 QB\" is not a duration")),
+            ("12 QB", Unit::Bytes, Err("\"12 QB\" is not a size")),
         ] {
-            let read = WrittenLimit::parse(text).and_then(|limit| limit.raw(unit));
+            let read = WrittenLimit::of(text).raw(unit);
             match (&read, expected) {
                 (Err(error), Err(words)) => assert!(error.contains(words), "{text}: {error}"),
                 _ => assert_eq!(read.ok(), expected.ok(), "{text} {unit:?}"),
@@ -192,7 +215,7 @@ mod tests {
         #[test]
         fn no_text_makes_a_limit_that_no_sample_can_exceed(text in "[-0-9.a-zA-Z ]{0,12}") {
             for unit in [Unit::Nanoseconds, Unit::Picoseconds, Unit::Bytes, Unit::Count] {
-                if let Ok(raw) = WrittenLimit::parse(&text).and_then(|limit| limit.raw(unit)) {
+                if let Ok(raw) = WrittenLimit::of(&text).raw(unit) {
                     prop_assert!((1..MAX_NS).contains(&raw), "{text} {raw}");
                 }
             }

@@ -129,7 +129,7 @@ pub(super) fn confidence(value: &DeValue<'_>) -> Read<f64> {
 pub(super) fn limit(value: &DeValue<'_>) -> Read<WrittenLimit> {
     match number(value) {
         Some(number) => Ok(WrittenLimit::number(number)),
-        None => WrittenLimit::parse(&text(value)?),
+        None => Ok(WrittenLimit::of(&text(value)?)),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Reads the runs of a side from the history of an aggregator: runs, a range of the fleet, or
 //! either of them with one value of a label.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::Side;
@@ -54,13 +57,16 @@ pub(super) struct Source<'a> {
     metrics: MetricsPage,
     /// These alone; all without any.
     operations: &'a [Operation],
+    /// Nodes of which it was stated that they do not answer.
+    stated: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Source<'a> {
     pub(super) async fn of(api: &'a Api, operations: &'a [Operation]) -> Result<Self> {
         let known = page(api, "/api/v1/operations").await?;
         let metrics = page(api, "/api/v1/metrics").await?;
-        Ok(Self { api, known, metrics, operations })
+        let stated = RefCell::default();
+        Ok(Self { api, known, metrics, operations, stated })
     }
 
     /// The runs of a side as the aggregator has them.
@@ -160,18 +166,32 @@ impl<'a> Source<'a> {
         };
         if request.further.is_some() {
             let page = ask_nodes(self.api, &of_nodes).await?;
-            for node in page.nodes.iter().flatten() {
-                if let Some(error) = &node.error {
-                    eprintln!("plimsoll compare: {} is missing: {error}", node.node);
-                }
-            }
+            self.state_missing(&page, "");
             return Ok(page.points);
         }
 
         let of_fleet = ask(self.api, request, None).await?.points;
         let found = ask_nodes(self.api, &of_nodes).await.ok();
-        let whole = found.filter(|page| is_whole(page, &of_fleet));
-        Ok(whole.map_or(of_fleet, |page| page.points))
+        if let Some(page) = found {
+            if is_whole(&page, &of_fleet) {
+                return Ok(page.points);
+            }
+            self.state_missing(&page, "; slots of 10 s or more are compared");
+        }
+        Ok(of_fleet)
+    }
+}
+
+impl Source<'_> {
+    /// States once which nodes gave no history of their own.
+    fn state_missing(&self, page: &HistoryPage, then: &str) {
+        for node in page.nodes.iter().flatten() {
+            if let Some(error) = &node.error
+                && self.stated.borrow_mut().insert(node.node.clone())
+            {
+                eprintln!("plimsoll compare: {} is missing: {error}{then}", node.node);
+            }
+        }
     }
 }
 

@@ -113,7 +113,7 @@ fn limit(text: &str) -> Result<(Operation, u64), String> {
     let operation = Operation::new(name).map_err(|error| error.to_string())?;
     let of = unit::Unit::of(name);
     if of != unit::Unit::Nanoseconds {
-        return Ok((operation, WrittenLimit::parse(time)?.raw(of)?));
+        return Ok((operation, WrittenLimit::of(time).raw(of)?));
     }
     let time = humantime::parse_duration(time)
         .map_err(|error| format!("{error}; write a time with its unit, such as 18ms"))?;

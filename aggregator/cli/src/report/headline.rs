@@ -25,7 +25,12 @@ pub(super) fn headline(of: &Document, zone: &TimeZone) -> String {
     // Those of a budget that is over are in its words. One within for the fleet may be over on a
     // node.
     let is_named = |row: &&AlertResult| over.iter().any(|of| of.budget == row.rule);
-    let firing = of.alerts.iter().filter(|row| row.state == AlertState::Firing);
+    let firing = || of.alerts.iter().filter(|row| row.state == AlertState::Firing);
+    // Of a rule that fires for nodes, the fleet is no further finding.
+    let has_node = |row: &AlertResult| {
+        firing().any(|other| other.rule == row.rule && other.scope != Scope::Fleet)
+    };
+    let firing = firing().filter(|row| row.scope != Scope::Fleet || !has_node(row));
     let is_over = !over.is_empty();
     findings.extend(firing.filter(|row| !is_named(row)).map(|row| alert(row, zone)));
 
@@ -38,7 +43,8 @@ pub(super) fn headline(of: &Document, zone: &TimeZone) -> String {
     match (is_over, findings.is_empty()) {
         (true, _) => format!("Over budget: {findings}."),
         (false, true) => format!("{}.", without_breach(of)),
-        (false, false) => format!("{}, but: {findings}.", without_breach(of)),
+        // A budget that is within over all of a range may be over in its last minute.
+        (false, false) => format!("Over the whole range: {}, but: {findings}.", without_breach(of)),
     }
 }
 

@@ -176,7 +176,11 @@ fn rendered(material: &Material, now: &Zoned, form: Form) -> Result<String> {
     if form.redact {
         redact(&mut document, material)?;
     }
-    document.summary = headline(&document, zone);
+    let sentence = headline(&document, zone);
+    document.summary = match material.is_of_fleet {
+        true => format!("Of the fleet, since no sample has the label of the run: {sentence}"),
+        false => sentence,
+    };
     Ok(match form.format {
         Format::Html => html::page(&document, zone),
         Format::Markdown => markdown::text(&document, zone),

@@ -107,15 +107,32 @@ impl Pseudonyms {
     /// A text in which names stand: those that are known, and paths, addresses and values of
     /// labels by their form.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let known = self.without_known(text);
-        let is_break = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;|".contains(c);
+        // First whole paths and URLs: a known name within one would leave the rest of it.
+        let places: String =
+            text.split_inclusive(is_break).map(|word| self.without_place(word)).collect();
+        let known = self.without_known(&places);
         let mut is_announced = false;
         let words = known.split_inclusive(is_break).map(|word| {
-            let changed = self.word(word, is_break, is_announced);
-            is_announced = announces_host(word.trim_end_matches(|c| is_break(c) || c == ':'));
+            let changed = self.word(word, is_announced);
+            let bare = word.trim_end_matches(|c| is_break(c) || c == ':');
+            // A list goes on after its commas.
+            if !bare.is_empty() {
+                is_announced = announces_host(bare) || (is_announced && word.ends_with(','));
+            }
             changed
         });
         words.collect()
+    }
+
+    /// A word that is a path or a URL, or has one after a key.
+    fn without_place(&mut self, word: &str) -> String {
+        let bare = word.trim_end_matches(|c| is_break(c) || ".:!?".contains(c));
+        let places = [Some(0), bare.find('=').map(|at| at + 1), bare.find(':').map(|at| at + 1)];
+        let place = places.into_iter().flatten().find(|at| is_place(&bare[*at..]));
+        let Some(at) = place else { return word.to_owned() };
+        let (before, place) = bare.split_at(at);
+        let kind = if place.contains("://") { NameKind::Host } else { NameKind::Path };
+        format!("{before}{}{}", self.name(place, kind), &word[bare.len()..])
     }
 
     /// Names that are known, the longest first, where they are whole words.
@@ -124,6 +141,12 @@ impl Pseudonyms {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let starts_word = !changed.ends_with(is_of_word);
+            let end = rest.find(|c| !is_of_word(c) && c != '-').unwrap_or(rest.len());
+            if starts_word && self.issued.contains(&rest[..end]) {
+                changed += &rest[..end];
+                rest = &rest[end..];
+                continue;
+            }
             if let Some(found) = self.found_at(rest).filter(|_| starts_word) {
                 let (name, after) = rest.split_at(found);
                 let kind = self.known[name];
@@ -152,7 +175,7 @@ impl Pseudonyms {
     }
 
     /// One word, with the character that ends it; `is_announced` after such as `host`.
-    fn word(&mut self, word: &str, is_break: impl Fn(char) -> bool, is_announced: bool) -> String {
+    fn word(&mut self, word: &str, is_announced: bool) -> String {
         let bare = word.trim_end_matches(|c| is_break(c) || ".:!?".contains(c));
         let after = &word[bare.len()..];
         let replaced = match bare.split_once('=') {
@@ -171,6 +194,10 @@ impl Pseudonyms {
         };
         replaced + after
     }
+}
+
+fn is_break(c: char) -> bool {
+    c.is_whitespace() || "\"'`()[]{}<>,;|".contains(c)
 }
 
 fn is_of_word(c: char) -> bool {
@@ -216,15 +243,27 @@ fn is_numbered(word: &str) -> bool {
 
 fn announces_host(word: &str) -> bool {
     let words = ["host", "hostname", "machine", "node", "server"];
-    words.iter().any(|of| word.eq_ignore_ascii_case(of))
+    let word = word.to_ascii_lowercase();
+    words.contains(&word.strip_suffix('s').unwrap_or(&word))
+}
+
+/// A path of either kind of system, or a URL.
+fn is_place(word: &str) -> bool {
+    let has_root = ["/", "~/"].iter().any(|root| word.starts_with(root) && word.len() > root.len());
+    let has_drive = word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.get(1..3).is_some_and(|after| after == ":\\");
+    let is_url = word.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+    });
+    has_root || has_drive || is_url
 }
 
 /// What a word is by its form, if that shows it.
 fn kind_of_form(word: &str) -> Option<NameKind> {
-    let is_path = |word: &str| word.len() > 1 && (word.starts_with('/') || word.starts_with("~/"));
     match word {
-        _ if is_path(word) => Some(NameKind::Path),
-        _ if word.contains("://") || is_address(word) || is_host(word) => Some(NameKind::Host),
+        _ if word.contains("://") => Some(NameKind::Host),
+        _ if is_place(word) => Some(NameKind::Path),
+        _ if is_address(word) || is_host(word) => Some(NameKind::Host),
         _ if word.split_once('@').is_some_and(|(a, b)| !a.is_empty() && !b.is_empty()) => {
             Some(NameKind::User)
         }
@@ -279,6 +318,11 @@ mod tests {
                 "host is away, host: 10 ms, version 1.2.3",
             ),
             ("db.lab.example restarted db", "host-8 restarted host-9"),
+            // What is known stands within them.
+            ("read /data/gpu7/x.txt, mount:/data/gpu7", "read path-2, mount:path-3"),
+            ("GET https://ann:pw@gpu7:80/x?t=abc failed", "GET host-10 failed"),
+            ("C:\\Users\\bob\\x is full", "path-4 is full"),
+            ("nodes: build08, build09 left", "nodes: host-11, host-12 left"),
             ("", ""),
         ] {
             assert_eq!(names.text(text), expected);

@@ -10,6 +10,7 @@ use anyhow::Result;
 use plimsoll_compare::{Compared, ComparedRate, Comparison};
 use plimsoll_schemas::alert::{Evidence, Scope};
 use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::run::REPORT_LABEL;
 use plimsoll_schemas::summary::{BottlenecksPage, EventRow, MachineDescription};
 use serde_json::{Value, to_value};
 
@@ -134,7 +135,8 @@ fn known(material: &Material) -> Result<Pseudonyms> {
 /// The names of a page, by the keys that all pages have them under.
 fn know_those_of(page: &Value, operations: &BTreeSet<&str>, names: &mut Pseudonyms) {
     let label = |names: &mut Pseudonyms, key: &str, value: &str| {
-        if !operations.contains(value) {
+        // `plimsoll run` writes that label itself, with an ordinary word.
+        if !operations.contains(value) && key != REPORT_LABEL {
             names.know(value, NameKind::of_label(key, value));
         }
     };

@@ -5,6 +5,7 @@ use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence};
 use plimsoll_schemas::figure::{bytes, count, counted, percent, quantile, span};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Ledger, Verdict};
+use plimsoll_schemas::unit::Unit;
 
 use super::beside;
 use super::document::{
@@ -59,7 +60,12 @@ fn about(of: &Document, zone: &TimeZone) -> Section {
 
     let resolution = range.resolution.as_deref().unwrap_or("unknown");
     let (error, min) = (percent(range.quantile_error_ratio), range.quantile_error_min_seconds);
-    let error = format!("{error} of the value, at least {}", span(min));
+    let mut error = format!("{error} of the value, at least {}", span(min));
+    let has_other_units = of.operations.iter().any(|of| Unit::of(&of.operation) != Unit::default());
+    if has_other_units {
+        // The layout is of whole numbers, whatever these are.
+        error += ", 512 bytes, 0.512 of a count, or 0.512 ns of an operation in :ps";
+    }
 
     let mut rows = vec![
         ("Mesh", of.mesh.clone()),

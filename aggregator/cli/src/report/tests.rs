@@ -323,7 +323,7 @@ fn one_sentence_names_what_is_over_or_why_nothing_is() {
                 let alert = super::tests::material("fetch", "v42").alerts.alerts.remove(0);
                 material.alerts.alerts.push(alert);
             },
-            format!("All is within budget (1 budget), but: {fires}."),
+            format!("Over the whole range: All is within budget (1 budget), but: {fires}."),
         ),
         (
             &|material| {
@@ -333,8 +333,8 @@ fn one_sentence_names_what_is_over_or_why_nothing_is() {
                 alert.evidence = serde_json::from_value(straggler()).unwrap();
                 material.alerts.alerts.push(alert);
             },
-            "All is within budget (1 budget), but: rank 3 on n7 is 40 % slower than the median in \
-             train_step since 1970-01-01 00:15:04+00:00."
+            "Over the whole range: All is within budget (1 budget), but: rank 3 on n7 is 40 % slower \
+             than the median in train_step since 1970-01-01 00:15:04+00:00."
                 .to_owned(),
         ),
         (
@@ -355,8 +355,8 @@ fn one_sentence_names_what_is_over_or_why_nothing_is() {
                 alert.key.scope = serde_json::from_value(json!({"node": "n7"})).unwrap();
                 material.alerts.alerts.push(alert);
             },
-            "All is within budget (1 budget), but: alert fetch on n7 firing since 1970-01-01 \
-             00:15:05+00:00."
+            "Over the whole range: All is within budget (1 budget), but: alert fetch on n7 firing since \
+             1970-01-01 00:15:05+00:00."
                 .to_owned(),
         ),
         (

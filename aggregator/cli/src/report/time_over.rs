@@ -12,7 +12,7 @@ pub(super) const FORMULA: &str = "Time over budget: the sum of (latency - limit)
     distribution. A sample of a bucket from a to b \
     contributes between max(0, a - limit) and max(0, b - limit); the middle of both sums is shown, \
     and half of their difference is the bound of its error. A bucket is 0.1 % of its value wide, \
-    and at least 512 ns.";
+    and at least 512 ns, of operations below a microsecond (:ps) 0.512 ns.";
 
 /// A quantile of an operation that a budget limits.
 #[derive(Clone, Copy, Debug, PartialEq)]

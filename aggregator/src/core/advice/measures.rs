@@ -188,7 +188,7 @@ impl Measuring<'_> {
 
     fn rate(&self, counter: &Operation, growth: CounterGrowth) -> Outcome {
         let of = || Measured { cycle: Some(counter.to_string()), node: None };
-        if let Some(why) = self.lacks(growth.intervals, "interval with growth") {
+        if let Some(why) = self.lacks(growth.intervals, "interval") {
             return Err(NotMeasured { of: of(), why });
         }
         let step = step_of(counter.as_str());

@@ -63,7 +63,7 @@ fn add_samples(page: &Page, status: &Status) {
     page.about("Values accepted from lines and frames")
         .counter("plimsoll_agent_values_total", intake.values);
     page.about("Latency samples accepted").counter("plimsoll_agent_samples_total", intake.samples);
-    page.about("Latency samples above one hour, recorded as one hour")
+    page.about("Samples above the highest value of their unit, such as one hour, recorded as that")
         .counter("plimsoll_agent_clamped_samples_total", intake.clamped);
     page.about("Values merged into the series other because of the series limit")
         .counter("plimsoll_agent_overflow_values_total", intake.overflowed);

@@ -276,7 +276,7 @@ fn limit(text: &str, unit: Unit) -> Result<u64, BadRequest> {
     if unit == Unit::Nanoseconds {
         return span("over", text).map(plimsoll_schemas::time::nanos);
     }
-    let read = WrittenLimit::parse(text).and_then(|limit| limit.raw(unit));
+    let read = WrittenLimit::of(text).raw(unit);
     read.map_err(|problem| value("over", text, &format!("a limit of this operation: {problem}")))
 }
 

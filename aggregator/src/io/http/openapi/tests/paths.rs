@@ -325,6 +325,7 @@ fn runs(schemas: &mut Schemas) -> Vec<Route> {
     let page = schemas.of::<RunPage>();
     let operations = many(1..=RUN_OPERATIONS_MAX, schemas.of::<Operation>());
     let run = |key, description, name| required(query(key, description, name), json!("v42"));
+    let side = json!({ "type": "string", "pattern": "^[A-Za-z0-9_.*-]+(,[A-Za-z0-9_.*-]+)*$" });
     vec![
         get("/api/v1/runs", "listRuns", "Runs, newest first")
             .takes([
@@ -353,8 +354,8 @@ fn runs(schemas: &mut Schemas) -> Vec<Route> {
              names separated by commas, with `*` for any text.",
         )
         .takes([
-            run("a", "The runs that are compared with", json!({ "type": "string" })),
-            run("b", "The runs that are judged", json!({ "type": "string" })),
+            run("a", "The runs that are compared with", side.clone()),
+            run("b", "The runs that are judged", side),
             query("operation", "Operations to compare; all without it", operations),
         ])
         .gives("The verdict of each operation and of all together", &schemas.of::<Comparison>())
