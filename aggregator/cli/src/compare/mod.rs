@@ -51,8 +51,8 @@ comparisons of a side with itself stay below it, so smaller shifts give no verdi
 A side may be several runs: run:v1-*, or run:v1,v2, 16 at most. From three a side on, intervals hold
 for further runs too, since what runs differ by is then known. --arms splits a run or a range by the
 values of a label and compares each with the first: by the roll-up of this name (rollup_labels), or
-for a run by the nodes' own histories (plimsoll-node --history). The first is A: of the values in
-order, or of those that are named.
+for a run by the nodes' own histories (plimsoll-node --history), with its values named as in --arms
+variant=blue,green. The first is A: of the values in order, or of those that are named.
 
 Counters are compared as rates: by the time of the operation that their name starts with, as
 train_step.tokens by that of train_step, otherwise by wall time. A lower rate is worse, unless the
