@@ -19,12 +19,15 @@ from typing import Mapping, Optional
 from .aggregator import AggregatorError
 from .alerts import Alert, AlertWatch, get_alerts, on_alert
 from .client import CLIENT, Stats
+from .collector import CollectorWatch, watch_collector
 from .crossing import Crossing
 from .decorator import timed
+from .deterministic import DeterministicProfile, deterministic_profile
 from .diagnostics import PlimsollWarning
 from .distributions import Distribution, distribution
 from .experiments import Experiment, experiment
 from .flush_result import FlushResult
+from .loop_watch import LoopWatch, watch_loop
 from .names import labels_text
 from .profiler import Profiler, get_profiler
 from .recording import count, gauge, record, record_ns, tokens
@@ -39,10 +42,13 @@ __all__ = [
     "AggregatorError",
     "Alert",
     "AlertWatch",
+    "CollectorWatch",
     "Crossing",
+    "DeterministicProfile",
     "Distribution",
     "Experiment",
     "FlushResult",
+    "LoopWatch",
     "MetricsSnapshot",
     "Phase",
     "PlimsollWarning",
@@ -54,6 +60,7 @@ __all__ = [
     "Timer",
     "configure",
     "count",
+    "deterministic_profile",
     "distribution",
     "end_read",
     "experiment",
@@ -75,6 +82,8 @@ __all__ = [
     "timed",
     "timer",
     "tokens",
+    "watch_collector",
+    "watch_loop",
 ]
 
 

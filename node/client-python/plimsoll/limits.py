@@ -157,6 +157,18 @@ CALLS_MAX = 1_024
 # Thresholds of a process: they are for a few values of a program.
 THRESHOLDS_MAX = 256
 
+# Of an event loop: between two looks at its lag, the lag from which its stack is noted, frames of
+# that, and between two events about it.
+LOOP_EVERY_S = 0.05
+LOOP_LATE_S = 0.1
+LOOP_FRAMES_MAX = 8
+LOOP_EVENT_EVERY_S = 10.0
+
+# Of a deterministic profile: functions in its file, and calls that measure what counting costs,
+# some 5 ms.
+PROFILED_FUNCTIONS_MAX = 10_000
+PROFILE_TRIAL_CALLS = 10_000
+
 # Epochs of one name and process in the file of `plimsoll run`, at some 60 bytes: 600 KB. A report
 # lists as many.
 EPOCHS_MAX = 10_000

@@ -21,7 +21,7 @@ from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .distributions import Distribution
 from .events import send_event
-from .timing import count_error
+from .timing import count_error, in_words
 
 OPERATION = "shard_read"
 FILE_SIZE = Distribution("profiler_shard_file_size", "bytes")
@@ -194,14 +194,8 @@ def end_read(
     if is_slow:
         registry.counter(f"{OPERATION}.slow", {}).add(1)
     if may_log:
-        text = f"{read.shard} took {_in_words(entry.seconds)}; mean before: {_in_words(mean_s)}"
+        text = f"{read.shard} took {in_words(entry.seconds)}; mean before: {in_words(mean_s)}"
         send_event("slow shard read", text, "warning", {"operation": OPERATION})
-
-
-def _in_words(seconds: float) -> str:
-    """A time with three significant digits, such as 17.9 ms."""
-    value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
-    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def read_shard(shard: str) -> ShardRead:

@@ -204,3 +204,11 @@ def timer(
             DIAGNOSTICS.on_disabled_use("timers", CLIENT.settings)
         return NO_TIMER
     return (IdleTimer if cpu else Timer)(operation, labels, expected_interval_s)
+
+
+def in_words(seconds: float) -> str:
+    """A time with three significant digits, such as 17.9 ms."""
+    units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+    one, unit = next((of for of in units if seconds >= of[0]), (1e-9, "ns"))
+    value = seconds / one
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
