@@ -28,7 +28,7 @@ class CollectorWatch:
             name: registry.counter(f"{OPERATION}.{name}", {})
             for name in ("collected", "uncollectable")
         }
-        self._begun = 0
+        self._started_ns = 0
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
@@ -39,13 +39,13 @@ class CollectorWatch:
     def _on_collection(self, phase: str, info: Dict[str, int]) -> None:
         # One at a time: the interpreter starts none within another one.
         if phase == "start":
-            self._begun = clock()
+            self._started_ns = clock()
             return
         # One that was going on when the watch began has no start.
-        begun, self._begun = self._begun, 0
-        if not begun:
+        started_ns, self._started_ns = self._started_ns, 0
+        if not started_ns:
             return
-        self._pauses[min(info["generation"], _GENERATIONS - 1)].add(clock() - begun)
+        self._pauses[min(info["generation"], _GENERATIONS - 1)].add(clock() - started_ns)
         for name, counter in self._counters.items():
             if info.get(name):
                 counter.add(info[name])

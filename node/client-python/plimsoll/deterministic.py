@@ -58,7 +58,7 @@ class DeterministicProfile:
         self._export = export
         self._file = file
         self._profile: Optional[cProfile.Profile] = None
-        self._begun = 0
+        self._started_ns = 0
 
     def __enter__(self) -> "DeterministicProfile":
         if not CLIENT.settings.is_on("timers"):
@@ -71,7 +71,7 @@ class DeterministicProfile:
         except ValueError as error:
             raise RuntimeError(f"deterministic_profile within another profiler: {error}") from None
         self._profile = profile
-        self._begun = clock()
+        self._started_ns = clock()
         return self
 
     def __exit__(
@@ -84,7 +84,7 @@ class DeterministicProfile:
         if profile is None:
             return
         profile.disable()
-        self.seconds = (clock() - self._begun) / 1e9
+        self.seconds = (clock() - self._started_ns) / 1e9
         self.functions = _functions(profile)
         calls = sum(of.calls for of in self.functions)
         self.cost_seconds = min(calls * _seconds_a_call(), self.seconds)
@@ -163,10 +163,10 @@ def _seconds_a_call() -> float:
         pass
 
     def calls() -> int:
-        begun = clock()
+        started_ns = clock()
         for _ in range(limits.PROFILE_TRIAL_CALLS):
             nothing()
-        return clock() - begun
+        return clock() - started_ns
 
     plain = min(calls() for _ in range(3))
     counted = []

@@ -59,12 +59,12 @@ class LoopWatch:
             return
         lag_s = max(0.0, time.monotonic() - self._due_s)
         self._series.add(int(lag_s * 1e9))
-        if self._stack and self._may_tell():
+        if self._stack and self._may_report():
             text = f"{in_words(lag_s)} late; it was in {self._stack}"
             send_event("event loop blocked", text, "warning", {"operation": OPERATION})
         self._schedule()
 
-    def _may_tell(self) -> bool:
+    def _may_report(self) -> bool:
         now_s = time.monotonic()
         last_s = self._event_at_s
         if last_s is not None and now_s - last_s < limits.LOOP_EVENT_EVERY_S:

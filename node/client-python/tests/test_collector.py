@@ -17,7 +17,7 @@ class Knot:
 
 
 class Collector(Recording):
-    """The collector of this process, which runs only when it is told to."""
+    """The collector of this process, which runs only when a test calls it."""
 
     def setUp(self):
         super().setUp()
@@ -37,9 +37,9 @@ class Collector(Recording):
     def test_a_pause_is_as_long_as_the_collection_and_counts_what_it_freed(self):
         knots = [Knot() for _ in range(50_000)]
         del knots
-        begun = clock()
+        started = clock()
         freed = gc.collect()
-        took = clock() - begun
+        took = clock() - started
         read = self.received()
         [pause] = read.values_ns("python_gc{generation:2}")
         self.assertLessEqual(pause, took)

@@ -20,7 +20,7 @@ pub(super) struct Neighbours {
     pub(super) max_ms: f64,
 }
 
-/// All epochs as at most so many rows of neighbours, each of the same number but the last.
+/// All epochs as a bounded number of rows of neighbours, each of the same number but the last.
 pub(super) fn neighbours(epochs_ms: &[f64], most: usize) -> Vec<Neighbours> {
     let size = epochs_ms.len().div_ceil(most.max(1)).max(1);
     let rows = epochs_ms.chunks(size).enumerate().map(|(at, of)| Neighbours {

@@ -139,6 +139,7 @@ impl Pseudonyms {
     fn without_known(&mut self, text: &str) -> String {
         let mut changed = String::new();
         let mut rest = text;
+
         while let Some(first) = rest.chars().next() {
             let starts_word = !changed.ends_with(is_of_word);
             let end = rest.find(|c| !is_of_word(c) && c != '-').unwrap_or(rest.len());
@@ -147,6 +148,7 @@ impl Pseudonyms {
                 rest = &rest[end..];
                 continue;
             }
+
             if let Some(found) = self.found_at(rest).filter(|_| starts_word) {
                 let (name, after) = rest.split_at(found);
                 let kind = self.known[name];
@@ -158,6 +160,7 @@ impl Pseudonyms {
                 }
                 continue;
             }
+
             changed.push(first);
             rest = &rest[first.len_utf8()..];
         }
