@@ -26,8 +26,8 @@ use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 use plimsoll_schemas::subject::{answer_filter, capture_subject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::{
-    CaptureFailure, CaptureId, CaptureOrder, CaptureRefusal, CaptureRequest, CaptureResponse,
-    CaptureState, CaptureStep, ProcessSelector,
+    CaptureFailure, CaptureId, CaptureKind, CaptureOrder, CaptureRefusal, CaptureRequest,
+    CaptureResponse, CaptureState, CaptureStep, ProcessSelector,
 };
 use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_tests::metrics_page::MetricsPage;
@@ -256,6 +256,9 @@ fn now() -> Wall {
 /// The job by what it sends.
 fn by_series() -> CaptureOrder {
     CaptureOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        past: None,
         process: ProcessSelector {
             pid: None,
             operation: Some(Operation::new("step").unwrap()),

@@ -95,7 +95,7 @@ pub mod wire {
     /// Longest ordered capture, in seconds.
     pub const CAPTURE_SECONDS_MAX: u32 = 60;
     /// Highest ordered rate, in samples a second.
-    pub const CAPTURE_HZ_MAX: u32 = 100;
+    pub const CAPTURE_HZ_MAX: u32 = 1_000;
     /// Bytes of a request of a capture: an operation, labels and some numbers.
     pub const CAPTURE_REQUEST_BYTES_MAX: usize = 16 * 1024;
     /// Bytes of a captured profile, as compressed pprof; one of a minute of a training job takes

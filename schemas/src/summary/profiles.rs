@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Labels, NodeName, Operation, RuleName};
 use crate::labelled;
-use crate::wire::capture::{CaptureFacts, CaptureId};
+use crate::wire::capture::{CaptureFacts, CaptureId, CaptureKind};
 
 /// A capture to order: of the process with this number, or of the one that sends this operation
 /// with these labels.
@@ -12,6 +12,12 @@ use crate::wire::capture::{CaptureFacts, CaptureId};
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProfileRequest {
+    /// What is measured, by default stacks.
+    #[serde(default)]
+    pub kind: CaptureKind,
+    /// Whether stacks have native frames too.
+    #[serde(default)]
+    pub native: bool,
     /// The node.
     pub node: NodeName,
     /// The number of the process.
@@ -44,6 +50,12 @@ pub struct ProfileRow {
     /// Its name: 32 hexadecimal digits, the same on each aggregator that ordered it.
     #[cfg_attr(feature = "openapi", schemars(with = "String"))]
     pub id: CaptureId,
+    /// What is measured.
+    #[serde(default)]
+    pub kind: CaptureKind,
+    /// Whether its stacks have native frames too.
+    #[serde(default)]
+    pub native: bool,
     /// The node.
     pub node: NodeName,
     /// The process was selected as the one that sends this operation;

@@ -10,7 +10,7 @@ use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureId, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
+    CaptureFacts, CaptureId, CaptureKind, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
     ProcessSelector,
 };
 
@@ -53,10 +53,20 @@ pub(super) fn id(mesh: &MeshName, node: &NodeName, order: &CaptureOrder) -> Capt
     let rule = order.rule.as_ref().map_or("", |rule| rule.as_str());
     let operation = operation.as_ref().map_or("", |operation| operation.as_str());
 
+    // Of stacks alone nothing more is named: an earlier version gives such an order the same id.
+    let past = order.past.map(|past| [past.from, past.to].map(|at| at.0.to_be_bytes()));
+    let more = [
+        (order.kind != CaptureKind::Cpu).then(|| order.kind.as_str().as_bytes()),
+        order.native.then_some(&b"native"[..]),
+    ];
+    let more = more.into_iter().flatten().chain(past.iter().flatten().map(|at| &at[..]));
+
     let names = [mesh.as_str(), node.as_str(), rule, operation].map(str::as_bytes);
     let labels = labels.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
     let figures = figures.iter().map(|figure| &figure[..]).chain([&start[..]]);
-    CaptureId::derived(&names.into_iter().chain(figures).chain(labels).collect::<Vec<_>>())
+    CaptureId::derived(
+        &names.into_iter().chain(figures).chain(labels).chain(more).collect::<Vec<_>>(),
+    )
 }
 
 impl Capture {
@@ -70,6 +80,8 @@ impl Capture {
         let ProcessSelector { pid, operation, labels } = order.process.clone();
         let row = ProfileRow {
             id,
+            kind: order.kind,
+            native: order.native,
             node,
             operation,
             labels,
@@ -189,6 +201,9 @@ impl Capture {
         };
         if response.bytes == 0 {
             return self.end_as(ProfileState::Failed, "empty");
+        }
+        if response.facts.kind != self.order.kind {
+            return self.end_as(ProfileState::Failed, "not_supported");
         }
         self.row.bytes = response.bytes;
         self.next_at = now.mono;

@@ -23,10 +23,13 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::AlertKey;
 use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::limits::wire::{CAPTURE_HZ_MAX, CAPTURE_SECONDS_MAX};
 use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::WireError;
-use plimsoll_schemas::wire::capture::{CaptureId, CaptureOrder, CaptureResponse, ProcessSelector};
+use plimsoll_schemas::wire::capture::{
+    CaptureId, CaptureKind, CaptureOrder, CaptureResponse, ProcessSelector,
+};
 use thiserror::Error;
 
 use self::breach::{Breaches, next_instant};
@@ -59,8 +62,8 @@ pub enum CaptureError {
     #[error("{RUNNING_MAX} captures are running; retry when one has ended")]
     Full,
     #[error(
-        "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to 60, \
-         hz 1 to 100"
+        "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to \
+         {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}"
     )]
     Order(WireError),
 }
@@ -76,10 +79,10 @@ impl Captures {
         mesh: &MeshName,
         request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
-        let ProfileRequest { node, pid, operation, labels, seconds, hz } = request;
+        let ProfileRequest { kind, native, node, pid, operation, labels, seconds, hz } = request;
         let process = ProcessSelector { pid, operation, labels };
         let (seconds, hz) = (seconds.unwrap_or(SECONDS_DEFAULT), hz.unwrap_or(HZ_DEFAULT));
-        let order = CaptureOrder { seconds, hz, ..order_of(now, process, None) };
+        let order = CaptureOrder { kind, native, seconds, hz, ..order_of(now, process, None) };
         order.check().map_err(CaptureError::Order)?;
 
         let id = capture::id(mesh, &node, &order);
@@ -228,6 +231,15 @@ impl Captures {
 fn order_of(now: Now, process: ProcessSelector, rule: Option<RuleName>) -> CaptureOrder {
     let start_at = next_instant(now.wall);
     let expires_at = start_at.plus(START_WITHIN);
-    let (seconds, hz) = (SECONDS_DEFAULT, HZ_DEFAULT);
-    CaptureOrder { process, seconds, hz, start_at, expires_at, rule }
+    CaptureOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        past: None,
+        process,
+        seconds: SECONDS_DEFAULT,
+        hz: HZ_DEFAULT,
+        start_at,
+        expires_at,
+        rule,
+    }
 }

@@ -10,7 +10,7 @@ use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::ProfileState;
 use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, CaptureStep,
+    CaptureFacts, CaptureFailure, CaptureKind, CaptureRefusal, CaptureState, CaptureStep,
 };
 
 use super::*;
@@ -33,7 +33,16 @@ fn at(seconds: f64) -> Now {
 
 fn request(name: &str) -> ProfileRequest {
     let (node, labels) = (node(name), Labels::default());
-    ProfileRequest { node, pid: Some(42), operation: None, labels, seconds: None, hz: None }
+    ProfileRequest {
+        kind: CaptureKind::Cpu,
+        native: false,
+        node,
+        pid: Some(42),
+        operation: None,
+        labels,
+        seconds: None,
+        hz: None,
+    }
 }
 
 fn target(name: &str) -> CaptureTarget {

@@ -8,7 +8,7 @@ use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureId};
+use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureId, CaptureKind};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -41,6 +41,8 @@ pub(crate) fn pprof_of(functions: &[(&str, u64)]) -> Vec<u8> {
 pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow {
     ProfileRow {
         id,
+        kind: CaptureKind::Cpu,
+        native: false,
         node: NodeName::new("n1").unwrap(),
         operation: None,
         labels: Default::default(),

@@ -11,7 +11,7 @@ use plimsoll_profiler::capture;
 use plimsoll_profiler::order::Order;
 use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::sampler::Cancel;
-use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureState, ProfilerOrder};
+use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureKind, CaptureState, ProfilerOrder};
 use tempfile::TempDir;
 
 use crate::program::{Program, pythons};
@@ -42,7 +42,15 @@ fn of_another_user(capabilities: &str, folder: &TempDir) -> Service {
 }
 
 fn order(pid: u32) -> ProfilerOrder {
-    ProfilerOrder { pid, seconds: 1, hz: 50, full_paths: true, alive_at: None }
+    ProfilerOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        pid,
+        seconds: 1,
+        hz: 50,
+        full_paths: true,
+        alive_at: None,
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use plimsoll_profiler::order::ProcessId;
 use plimsoll_profiler::target::presence::Pin;
 use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
 use plimsoll_schemas::time::BootMillis;
-use plimsoll_schemas::wire::capture::{CaptureState, ProfilerOrder, ProfilerResponse};
+use plimsoll_schemas::wire::capture::{CaptureKind, CaptureState, ProfilerOrder, ProfilerResponse};
 use tempfile::TempDir;
 
 use crate::program::{Program, pythons};
@@ -107,7 +107,15 @@ fn response(stream: UnixStream) -> (ProfilerResponse, Vec<u8>) {
 
 fn order_of(program: &Program, alive_at: Option<BootMillis>) -> ProfilerOrder {
     let pid = program.child.id();
-    ProfilerOrder { pid, seconds: 1, hz: 100, full_paths: false, alive_at }
+    ProfilerOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        pid,
+        seconds: 1,
+        hz: 100,
+        full_paths: false,
+        alive_at,
+    }
 }
 
 /// Of a program that sends now. Python may start within the ten milliseconds by which the kernel

@@ -151,8 +151,10 @@ impl KnownOrder {
         let mut found = self.found.iter();
         let (refusal, fix) = match (found.next(), found.next()) {
             (Some((&pid, &alive_at)), None) => {
-                let CaptureOrder { seconds, hz, .. } = self.order;
-                return Some(Ok(ProfilerOrder { pid, seconds, hz, full_paths: false, alive_at }));
+                let CaptureOrder { kind, native, seconds, hz, .. } = self.order;
+                let full_paths = false;
+                let order = ProfilerOrder { pid, kind, native, seconds, hz, full_paths, alive_at };
+                return Some(Ok(order));
             }
             (Some(_), Some(_)) => {
                 let pids: Vec<String> = self.found.keys().map(u32::to_string).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::ids::{Labels, MeshName, RuleName};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::time::{BootMillis, Wall};
-use plimsoll_schemas::wire::capture::ProcessSelector;
+use plimsoll_schemas::wire::capture::{CaptureKind, ProcessSelector};
 use proptest::prelude::*;
 
 use super::*;
@@ -41,6 +41,9 @@ fn id(of: u64) -> CaptureId {
 
 fn by_pid(now: Now) -> CaptureOrder {
     CaptureOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        past: None,
         process: ProcessSelector { pid: Some(7), ..ProcessSelector::default() },
         seconds: 10,
         hz: 100,
@@ -118,7 +121,15 @@ fn an_order_waits_runs_and_is_handed_out_in_chunks() {
 
     let now = now.after(3 * SECOND);
     let started = captures.on_deadline(now.mono);
-    let ordered = ProfilerOrder { pid: 7, seconds: 10, hz: 100, full_paths: false, alive_at: None };
+    let ordered = ProfilerOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        pid: 7,
+        seconds: 10,
+        hz: 100,
+        full_paths: false,
+        alive_at: None,
+    };
     assert_eq!(started, Some(CaptureStart { id: id(1), order: ordered }));
     assert_eq!(captures.on_deadline(now.mono), None, "it starts once");
     assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Running);

@@ -5,7 +5,8 @@ use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::time::BootMillis;
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::capture::{
-    CaptureId, CaptureOrder, CaptureRequest, CaptureState, CaptureStep, ProcessSelector,
+    CaptureId, CaptureKind, CaptureOrder, CaptureRequest, CaptureState, CaptureStep,
+    ProcessSelector,
 };
 
 use super::*;
@@ -266,6 +267,9 @@ fn searching() -> Core {
         labels: Labels::new([("rank", "3"), ("rack", "r7")]).unwrap(),
     };
     let order = CaptureOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        past: None,
         process,
         seconds: 1,
         hz: 1,

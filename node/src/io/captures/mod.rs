@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::limits::wire::{CAPTURE_PROFILE_BYTES_MAX, PROFILER_LINE_BYTES_MAX};
 use plimsoll_schemas::wire::capture::{
-    CaptureFailure, CaptureId, CaptureState, ProfilerOrder, ProfilerResponse,
+    CaptureFailure, CaptureId, CaptureKind, CaptureState, ProfilerOrder, ProfilerResponse,
 };
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -23,6 +23,9 @@ use tokio::time::timeout;
 use crate::config::CaptureSettings;
 use crate::core::captures::{CaptureEnd, CaptureStart};
 use crate::limits::PROFILER_WAIT;
+
+/// What to change for a capture that only the client inside of a process can make.
+const NO_CLIENT: &str = "start the job with PLIMSOLL_CAPTURES=1 and the Python client in it";
 
 pub struct Profiler {
     settings: CaptureSettings,
@@ -42,7 +45,13 @@ impl Profiler {
         let order = ProfilerOrder { full_paths, ..order };
         let wait = Duration::from_secs(order.seconds.into()) + PROFILER_WAIT;
         self.captures.spawn(async move {
-            let from_outside = ask(&socket, id, &order, wait).await;
+            let from_outside = match order.kind {
+                CaptureKind::Cpu | CaptureKind::Past => ask(&socket, id, &order, wait).await,
+                // Only the client inside has them.
+                CaptureKind::Memory | CaptureKind::Trace => {
+                    CaptureEnd::failed(id, CaptureFailure::NotSupported, NO_CLIENT.to_owned())
+                }
+            };
             if !is_for_client(from_outside.state) {
                 return from_outside;
             }
@@ -95,7 +104,9 @@ async fn ask_client(
 
     let mut end = timeout(wait, exchange(stream, id, order)).await.ok()?.ok()?;
     // What would let the profiler read it, which sees states of threads as well.
-    fix.clone_into(&mut end.facts.fix);
+    if order.kind == CaptureKind::Cpu {
+        fix.clone_into(&mut end.facts.fix);
+    }
     Some(end)
 }
 

@@ -53,7 +53,15 @@ fn id() -> CaptureId {
 
 fn order() -> ProfilerOrder {
     let alive_at = Some(BootMillis(20));
-    ProfilerOrder { pid: 7, seconds: 1, hz: 100, full_paths: true, alive_at }
+    ProfilerOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        pid: 7,
+        seconds: 1,
+        hz: 100,
+        full_paths: true,
+        alive_at,
+    }
 }
 
 fn line(state: CaptureState, bytes: u64) -> Vec<u8> {

@@ -9,6 +9,7 @@
 //! DESIGN S90.
 
 mod id;
+mod kind;
 mod profiler;
 mod reason;
 mod request;
@@ -18,6 +19,7 @@ mod tests;
 mod versioned;
 
 pub use id::{CaptureId, CaptureIdError};
+pub use kind::{CaptureKind, PastRange};
 pub use profiler::{ProfilerOrder, ProfilerResponse};
 pub use reason::{CaptureFailure, CaptureRefusal, CaptureState};
 pub use request::{CaptureOrder, CaptureRequest, CaptureStep, ProcessSelector};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::BootMillis;
 
+use super::kind::CaptureKind;
 use super::reason::CaptureState;
 use super::response::CaptureFacts;
 
@@ -13,6 +14,12 @@ use super::response::CaptureFacts;
 pub struct ProfilerOrder {
     /// The process, as the node sees it.
     pub pid: u32,
+    /// What is measured.
+    #[serde(default, skip_serializing_if = "CaptureKind::is_cpu")]
+    pub kind: CaptureKind,
+    /// Whether stacks have native frames too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub native: bool,
     /// Length of the capture.
     pub seconds: u32,
     /// Samples a second.

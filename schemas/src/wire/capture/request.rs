@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteArray;
 
 use super::id::CaptureId;
+use super::kind::{CaptureKind, PastRange};
 use super::versioned::{decode, encode};
 use crate::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use crate::limits::wire::{
@@ -48,7 +49,16 @@ pub enum CaptureStep {
 /// What to capture, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureOrder {
-    /// Of which process.
+    /// What is measured.
+    #[serde(default, skip_serializing_if = "CaptureKind::is_cpu")]
+    pub kind: CaptureKind,
+    /// Whether stacks have native frames too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub native: bool,
+    /// The stretch that is asked for; only with [`CaptureKind::Past`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<PastRange>,
+    /// Of which process; of the past all, unless it is named.
     pub process: ProcessSelector,
     /// Its length.
     pub seconds: u32,
@@ -128,9 +138,16 @@ impl CaptureOrder {
         // Numbers of processes are positive `i32`.
         let is_pid = pid.is_none_or(|pid| (1..=i32::MAX.cast_unsigned()).contains(&pid));
         let is_one = pid.is_some() != operation.is_some() && (pid.is_none() || labels.is_empty());
+        let is_past = self.kind == CaptureKind::Past;
+        let is_all = is_past && self.process == ProcessSelector::default();
+        let is_range = match self.past {
+            Some(PastRange { from, to }) => is_past && from < to,
+            None => !is_past,
+        };
         for (is_within, field) in [
             (is_pid, "pid"),
-            (is_one, "process"),
+            (is_one || is_all, "process"),
+            (is_range, "past"),
             (SECONDS.contains(&self.seconds), "seconds"),
             (HZ.contains(&self.hz), "hz"),
             (self.expires_at > self.start_at && self.expires_at <= latest, "expires_at_ns"),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::CaptureId;
+use super::kind::CaptureKind;
 use super::reason::CaptureState;
 use super::versioned::{decode, encode};
 use crate::limits::wire::{
@@ -36,6 +37,9 @@ pub struct CaptureResponse {
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CaptureFacts {
+    /// What was measured. A program of an earlier version measures stacks, whatever is ordered.
+    #[serde(skip_serializing_if = "CaptureKind::is_cpu")]
+    pub kind: CaptureKind,
     /// How stacks were read: `profiler` from outside, `client` by the client inside.
     pub rung: String,
     /// The process; before it is found the one that was ordered, or 0.

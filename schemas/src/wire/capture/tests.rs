@@ -38,6 +38,9 @@ fn key() -> ConfirmKey {
 
 fn order() -> CaptureOrder {
     CaptureOrder {
+        kind: CaptureKind::Cpu,
+        native: false,
+        past: None,
         process: ProcessSelector {
             operation: Some(Operation::new("step").unwrap()),
             labels: Labels::new([("rank", "3")]).unwrap(),
@@ -56,6 +59,10 @@ fn by_pid(pid: u32) -> CaptureOrder {
     CaptureOrder { process, rule: None, ..order() }
 }
 
+fn past(from: u64, to: u64) -> Option<PastRange> {
+    Some(PastRange { from: Wall(from * SECOND), to: Wall(to * SECOND) })
+}
+
 fn request(step: CaptureStep) -> CaptureRequest {
     CaptureRequest {
         number: 7,
@@ -68,6 +75,7 @@ fn request(step: CaptureStep) -> CaptureRequest {
 
 fn response() -> CaptureResponse {
     let facts = CaptureFacts {
+        kind: CaptureKind::Cpu,
         rung: "profiler".to_owned(),
         pid: 4711,
         command: "python3".to_owned(),
@@ -133,12 +141,15 @@ fn an_order_out_of_its_bounds_is_refused_by_name() {
         (CaptureOrder { seconds: 0, ..order() }, "seconds"),
         (CaptureOrder { seconds: 61, ..order() }, "seconds"),
         (CaptureOrder { hz: 0, ..order() }, "hz"),
-        (CaptureOrder { hz: 101, ..order() }, "hz"),
+        (CaptureOrder { hz: 1_001, ..order() }, "hz"),
         (CaptureOrder { expires_at: order().start_at, ..order() }, "expires_at_ns"),
         (CaptureOrder { expires_at: Wall(701 * SECOND), ..order() }, "expires_at_ns"),
         (CaptureOrder { process: nothing, ..order() }, "process"),
         (CaptureOrder { process: both, ..order() }, "process"),
         (CaptureOrder { process: labelled, ..order() }, "process"),
+        (CaptureOrder { kind: CaptureKind::Past, ..order() }, "past"),
+        (CaptureOrder { past: past(1, 2), ..order() }, "past"),
+        (CaptureOrder { kind: CaptureKind::Past, past: past(2, 2), ..order() }, "past"),
         (by_pid(0), "pid"),
         (by_pid(1 << 31), "pid"),
     ] {
