@@ -63,3 +63,8 @@ pub const PROFILES_MAX: usize = 10_000;
 pub const FACTS_BYTES_MAX: usize = 16 * 1024;
 /// Profiles on one page.
 pub const PAGE_MAX: usize = 1_000;
+/// Profiles of a range that rules of bottlenecks read, the newest ones: each takes some
+/// milliseconds.
+pub const PROFILES_JUDGED_MAX: usize = 32;
+/// Functions of these that are judged: of more, one that has a twentieth is among twenty.
+pub const FUNCTIONS_JUDGED_MAX: usize = 20;

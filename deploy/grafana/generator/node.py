@@ -460,6 +460,27 @@ def _jobs() -> Row:
                 watch("resident_bytes"),
             ),
             lines(
+                "Peak, shared and swapped memory of watched processes",
+                "Highest resident memory of each process, its part of shared pages, and what is swapped out, by watch.",
+                "bytes",
+                _sensor("watched_peak_bytes", "{{watch}} peak", "watch"),
+                _sensor("watched_proportional_bytes", "{{watch}} proportional", "watch"),
+                _sensor("watched_swap_bytes", "{{watch}} swapped out", "watch"),
+            ),
+            lines(
+                "Growth of watched memory",
+                "Steady growth over up to four hours, by watch; 0 if none is certain.",
+                "Bps",
+                watch("growth_bytes_per_second"),
+            ),
+            lines(
+                "Time until watched memory reaches its limit",
+                "Both ends of the forecast, by watch; 30 days if it does not grow.",
+                "s",
+                _sensor("watched_limit_earliest_seconds", "{{watch}} earliest", "watch"),
+                _sensor("watched_limit_latest_seconds", "{{watch}} latest", "watch"),
+            ),
+            lines(
                 "Watched processes",
                 "Number of processes that each watch finds.",
                 "none",

@@ -387,7 +387,25 @@ pub const WATCH_CGROUPS_MAX: usize = 1_024;
 pub const WATCH_LOOK_REST: u32 = 200;
 /// Longest such time.
 pub const WATCH_LOOK_REST_MAX: Duration = Duration::from_secs(30);
-/// Bytes of one file about a process that are read; the kernel writes under 400.
+/// Control groups above a process whose limits are read.
+pub const WATCH_GROUP_DEPTH_MAX: usize = 16;
+/// Least time between two readings of peak, swap and shared pages, which take a millisecond for
+/// each GiB; they rest [`WATCH_LOOK_REST`] times as long as they took as well.
+pub const WATCH_MEMORY_EVERY: Duration = Duration::from_secs(10);
+/// Time of whose resident memory the minimum counts: collectors and batches return what they took
+/// within it.
+pub const GROWTH_SLOT: Duration = Duration::from_secs(5 * 60);
+/// Slots until there is a slope: one hour.
+pub const GROWTH_SLOTS_MIN: usize = 12;
+/// Slots that a slope is drawn through: four hours, 1 128 pairs.
+pub const GROWTH_SLOTS_MAX: usize = 48;
+/// Growth over these slots below which memory counts as level.
+pub const GROWTH_BYTES_MIN: u64 = 64 << 20;
+/// The same as a share of what there was at first.
+pub const GROWTH_RATIO_MIN: f64 = 0.05;
+/// Longest time until a limit that is reported, 30 days; also where memory does not grow.
+pub const GROWTH_LIMIT_SECONDS_MAX: f64 = 30.0 * 24.0 * 3_600.0;
+/// Bytes of one file about a process that are read; the kernel writes under 1 700.
 pub const PROCESS_FILE_BYTES_MAX: usize = 4_096;
 /// Bytes of a list of processes in one control group; with more, they are not summed.
 pub const CGROUP_PROCESSES_BYTES_MAX: usize = 1024 * 1024;

@@ -268,6 +268,18 @@ catalogue! {
         "CPU time of the processes of one watch, 1 is one whole core";
     WATCHED_RESIDENT_BYTES gauge "watched_resident_bytes"
         "Resident memory of the processes of one watch";
+    WATCHED_PEAK_BYTES gauge "watched_peak_bytes"
+        "Sum of the highest resident memory of each process of one watch";
+    WATCHED_PROPORTIONAL_BYTES gauge "watched_proportional_bytes"
+        "Resident memory of the processes of one watch, of shared pages their part";
+    WATCHED_SWAP_BYTES gauge "watched_swap_bytes"
+        "Memory of the processes of one watch that is swapped out";
+    WATCHED_GROWTH_BYTES_PER_SECOND gauge "watched_growth_bytes_per_second"
+        "Steady growth of the resident memory of one watch over up to four hours, 0 if none is certain";
+    WATCHED_LIMIT_EARLIEST_SECONDS gauge_low "watched_limit_earliest_seconds"
+        "Time until the memory of one watch reaches its limit, at the upper end of its growth";
+    WATCHED_LIMIT_LATEST_SECONDS gauge_low "watched_limit_latest_seconds"
+        "Time until the memory of one watch reaches its limit, at the lower end of its growth";
     WATCHED_THREADS gauge "watched_threads"
         "Threads of the processes of one watch";
     WATCHED_FAULTS_MINOR_TOTAL counter "watched_faults_minor_total"

@@ -87,6 +87,12 @@ pub enum Measure {
     CycleSpread,
     /// The mean of an operation in seconds.
     Operation(Operation),
+    /// The time of an operation by that of the nodes.
+    Time(Operation),
+    /// The share of each function in the processor time of profiles.
+    Functions,
+    /// The share of the time in which threads want to run, that they wait for the lock of Python.
+    Gil,
     /// By how much each counter whose last part has this name grows a second.
     Rate(String),
     /// The mean of a sensor of each node.
@@ -201,6 +207,11 @@ impl FromStr for Measure {
         let of_sensor = |name: &str| {
             sensor(name).ok_or_else(|| format!("measure {text:?}: no sensor {name:?}"))
         };
+        match text {
+            "functions" => return Ok(Self::Functions),
+            "gil" => return Ok(Self::Gil),
+            _ => {}
+        }
         let (kind, of) = text.split_once(':').ok_or_else(unknown)?;
 
         match (kind, of.split_once('/')) {
@@ -212,6 +223,7 @@ impl FromStr for Measure {
             ("operation", None) => {
                 Operation::new(of).map(Self::Operation).map_err(|error| error.to_string())
             }
+            ("time", None) => Operation::new(of).map(Self::Time).map_err(|error| error.to_string()),
             ("rate", None) => Ok(Self::Rate(of.to_owned())),
             ("mean", None) => of_sensor(of).map(Self::Mean),
             ("max", Some((part, whole))) => {
@@ -231,7 +243,7 @@ mod tests {
         let Bottlenecks { samples_min, coverage_min, rules } = Bottlenecks::built_in();
         assert_eq!((*samples_min, *coverage_min), (100, 0.99));
         let names: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
-        assert_eq!((names.len(), rules.len()), (14, 14));
+        assert_eq!((names.len(), rules.len()), (17, 17));
         for rule in rules {
             let sides = [rule.greater, rule.less].map(|side| side.all().count() > 0);
             assert!(sides[0] != sides[1], "{}", rule.name);

@@ -24,6 +24,28 @@ pub struct Inputs<'a> {
     /// `None` where they are not read: of one node.
     pub counters: Option<&'a Counters>,
     pub machines: &'a MachineReadings,
+    pub profiles: &'a ProfileShares,
+}
+
+/// What the profiles of the range have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProfileShares {
+    /// Profiles of stacks that were read.
+    pub profiles: u64,
+    /// Samples of threads that ran.
+    pub running: u64,
+    /// Samples of threads that waited for the interpreter's lock.
+    pub waiting_for_gil: u64,
+    /// The functions that ran, the one with most samples first.
+    pub functions: Vec<FunctionSamples>,
+}
+
+/// Samples of one function that ran itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionSamples {
+    /// With its file.
+    pub function: String,
+    pub samples: u64,
 }
 
 /// What each counter of jobs grew by.
@@ -104,6 +126,9 @@ pub(super) fn measure(
         Measure::Share(class) => measuring.share(class),
         Measure::CycleSpread => measuring.spread(),
         Measure::Operation(operation) => vec![measuring.mean(operation)],
+        Measure::Time(operation) => vec![measuring.time(operation)],
+        Measure::Functions => measuring.functions(),
+        Measure::Gil => vec![measuring.gil()],
         Measure::Rate(name) => measuring.rates(name),
         Measure::Mean(sensor) => measuring.readings(sensor, |of| Ok((of.mean, "mean"))),
         Measure::MaxRatio { part, whole } => {
@@ -171,6 +196,67 @@ impl Measuring<'_> {
         let value = found.seconds / found.count as f64;
         let words = format!("mean {} in {}", span(value), counted(found.count, "sample"));
         Ok(Measurement { of: of(), value, words })
+    }
+
+    /// The time of an operation by that of the nodes.
+    fn time(&self, operation: &Operation) -> Outcome {
+        let err = |why: String| Err(NotMeasured { of: Measured::default(), why });
+        let name = operation.as_str();
+        let operations = &self.inputs.shares.operations;
+        let Some(found) = operations.iter().find(|of| of.operation == name) else {
+            return err(format!("no samples of {name}"));
+        };
+        if let Some(why) = self.lacks(found.count, "sample") {
+            return err(why);
+        }
+        let Some(value) = found.share else {
+            return err("the nodes of the group are not known".to_owned());
+        };
+        let (share, took) = (percent(value), span(found.seconds));
+        let samples = counted(found.count, "sample");
+        let words = format!("{share} of the time of the nodes, {took} in {samples}");
+        Ok(Measurement { of: Measured::default(), value, words })
+    }
+
+    /// The share of each function in the samples of threads that ran.
+    fn functions(&self) -> Vec<Outcome> {
+        let ProfileShares { running, functions, .. } = self.inputs.profiles;
+        if let Some(why) = self.lacks_profiles(*running) {
+            return vec![Err(NotMeasured { of: Measured::default(), why })];
+        }
+        let measured = functions.iter().map(|FunctionSamples { function, samples }| {
+            let value = *samples as f64 / *running as f64;
+            let of = Measured { cycle: Some(function.clone()), node: None };
+            let words = format!("{} of {}", percent(value), self.profiled(*running));
+            Ok(Measurement { of, value, words })
+        });
+        measured.collect()
+    }
+
+    fn gil(&self) -> Outcome {
+        let ProfileShares { running, waiting_for_gil, .. } = self.inputs.profiles;
+        let all = running + waiting_for_gil;
+        let of = Measured::default();
+        if let Some(why) = self.lacks_profiles(all) {
+            return Err(NotMeasured { of, why });
+        }
+        let value = *waiting_for_gil as f64 / all as f64;
+        let words = format!("{} of {}", percent(value), self.profiled(all));
+        Ok(Measurement { of, value, words })
+    }
+
+    fn profiled(&self, samples: u64) -> String {
+        let profiles = counted(self.inputs.profiles.profiles, "profile");
+        format!("{} in {profiles}", counted(samples, "sample"))
+    }
+
+    /// Why the profiles of the range are too few.
+    fn lacks_profiles(&self, samples: u64) -> Option<String> {
+        if self.inputs.profiles.profiles == 0 {
+            return Some("no profile was taken; plimsoll profile cpu takes one".to_owned());
+        }
+        let min = self.rules.samples_min;
+        (samples < min).then(|| format!("{}, fewer than {min}", self.profiled(samples)))
     }
 
     /// How fast each counter of a name grows.

@@ -16,5 +16,8 @@ mod shares;
 mod tests;
 
 pub use judge::bottlenecks;
-pub use measures::{CounterGrowth, Counters, Inputs, MachineReading, MachineReadings};
+pub use measures::{
+    CounterGrowth, Counters, FunctionSamples, Inputs, MachineReading, MachineReadings,
+    ProfileShares,
+};
 pub use shares::{MIXED, OperationSamples, Shares};

@@ -186,9 +186,18 @@ fn judged_with(
     counters: &Counters,
     readings: Vec<MachineReading>,
 ) -> Vec<BottleneckRow> {
+    judged_of(shares, counters, readings, &ProfileShares::default())
+}
+
+fn judged_of(
+    shares: &Shares,
+    counters: &Counters,
+    readings: Vec<MachineReading>,
+    profiles: &ProfileShares,
+) -> Vec<BottleneckRow> {
     let machines = &MachineReadings { readings, ..MachineReadings::default() };
     let (completeness, wall_seconds, counters) = (Some(1.0), 100.0, Some(counters));
-    let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
+    let inputs = Inputs { shares, completeness, wall_seconds, counters, machines, profiles };
     bottlenecks(Bottlenecks::built_in(), inputs)
 }
 
@@ -205,8 +214,21 @@ fn planted(measure: &Measure, rule: &str, value: f64) -> BottleneckRow {
     // The step takes 2 s in all.
     let tokens = if matches!(measure, Measure::Rate(_)) { value * 2.0 } else { 1e9 };
     let grown = [("step.tokens", tokens), ("tokenizer.hits", 79.0), ("tokenizer.misses", 21.0)];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+    let of_10_000 = (value * 10_000.0) as u64;
+    let function = FunctionSamples { function: "load (a.py)".to_owned(), samples: of_10_000 };
+    let profiles = ProfileShares {
+        profiles: 2,
+        running: if *measure == Measure::Gil { 10_000 - of_10_000 } else { 10_000 },
+        waiting_for_gil: of_10_000,
+        functions: vec![function],
+    };
     let (samples, readings) = match measure {
-        Measure::Rate(_) => (nothing, Vec::new()),
+        Measure::Rate(_) | Measure::Functions | Measure::Gil => (nothing, Vec::new()),
+        Measure::Time(name) => {
+            // Of the 100 s of the nodes.
+            (vec![samples(name.as_str(), None, &[(of_10_000 * 50_000, 200)])], Vec::new())
+        }
         Measure::Operation(name) => {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
             let ns = (value * 1e9).round() as u64;
@@ -233,7 +255,7 @@ fn planted(measure: &Measure, rule: &str, value: f64) -> BottleneckRow {
         }
     };
     let shares = Shares::of(&samples, wall(100.0), None);
-    let rows = judged_with(&shares, &counters(&grown), readings);
+    let rows = judged_of(&shares, &counters(&grown), readings, &profiles);
     rows.into_iter().find(|row| row.rule.as_str() == rule).unwrap()
 }
 
@@ -283,7 +305,8 @@ fn too_little_is_not_measured_with_its_reason() {
     short.readings.push(MachineReading { count: 9, ..reading("memory_used_bytes", 1.0, 1.0) });
     let gone = NodeName::new("n2").unwrap();
     short.missing.insert(gone, "n2: did not answer".to_owned());
-    let table: [(&Shares, Option<f64>, &MachineReadings, &str, &str); 8] = [
+    let profiles = ProfileShares { profiles: 1, running: 99, ..ProfileShares::default() };
+    let table: [(&Shares, Option<f64>, &MachineReadings, &str, &str); 11] = [
         (&few, Some(1.0), &calm, "llm_dominates", "99 cycles, fewer than 100"),
         (&enough, Some(0.98), &calm, "llm_dominates", "98 % of the nodes' time was received"),
         (&enough, None, &calm, "llm_dominates", "it is not known how much of the nodes' time"),
@@ -292,10 +315,14 @@ fn too_little_is_not_measured_with_its_reason() {
         (&enough, Some(1.0), &calm, "gpu_idle", "no node keeps one"),
         (&enough, Some(1.0), &short, "gpu_throttling", "n2: did not answer"),
         (&enough, Some(1.0), &short, "memory_peak", "9 readings of memory_used_bytes, fewer"),
+        (&enough, Some(1.0), &calm, "function_hot", "99 samples in 1 profile, fewer than 100"),
+        (&enough, Some(1.0), &calm, "gil_wait", "99 samples in 1 profile, fewer than 100"),
+        (&enough, Some(1.0), &calm, "garbage_collector", "no samples of python_gc"),
     ];
     for (shares, completeness, machines, rule, why) in table {
         let (counters, wall_seconds) = (None, 100.0);
-        let inputs = Inputs { shares, completeness, wall_seconds, counters, machines };
+        let profiles = &profiles;
+        let inputs = Inputs { shares, completeness, wall_seconds, counters, machines, profiles };
         let rows = bottlenecks(Bottlenecks::built_in(), inputs);
         let of_rule: Vec<_> = rows.iter().filter(|row| row.rule.as_str() == rule).collect();
         let [row] = of_rule[..] else { panic!("{of_rule:?}") };

@@ -10,9 +10,11 @@
 
 mod evidence;
 mod file;
+mod shares;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use evidence::evidence;
+pub use shares::shares;
 pub use store::{ProfileError, ProfileStore};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ValueType, pprof};
+use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ThreadState, ValueType, pprof};
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::ProfileSettings;
+use crate::core::advice::ProfileShares;
 use crate::core::captures::{CapturePair, CaptureTarget, OrderedPair};
 
 const NOW: Wall = Wall(1_000_000 * 1_000_000_000);
@@ -203,6 +204,39 @@ fn two_profiles_of_one_process_are_no_evidence() {
     assert!(found.to_string().contains("both profiles are of process 7 on n1"), "{found}");
     store_of(2, 8, 100);
     assert_eq!(evidence(&store, NOW, &pair(), "").unwrap().functions.len(), 1);
+}
+
+#[test]
+fn profiles_of_a_range_state_which_functions_ran_and_who_waited_for_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    let profile = |samples: &[(&str, ThreadState, u64)]| {
+        let mut profile = Profile::new(ValueType::wall(), 10_000_000);
+        profile.duration_ns = 10_000_000_000;
+        for (name, state, count) in samples {
+            let labels = SampleLabels { state: Some(*state), ..SampleLabels::default() };
+            let frames = vec![Frame::new("main", "train.py", 3), Frame::new(name, "train.py", 7)];
+            profile.add(Stack::new(frames), labels, *count);
+        }
+        pprof::encode(&profile).unwrap()
+    };
+    use ThreadState::{Gil, Running, Waiting};
+    let first = profile(&[("load", Running, 30), ("step", Running, 60), ("read", Waiting, 900)]);
+    let second = profile(&[("load", Running, 10), ("<waiting for GIL>", Gil, 20)]);
+    write(&store, 1, 999_000.0, &first);
+    write(&store, 2, 999_100.0, &second);
+    // After the range.
+    write(&store, 3, 999_200.0, &second);
+
+    let at = |seconds: u64| Wall(seconds * 1_000_000_000);
+    let found = shares(&store, NOW, &(at(999_000)..at(999_200)), None);
+    assert_eq!((found.profiles, found.running, found.waiting_for_gil), (2, 100, 20));
+    let functions: Vec<_> =
+        found.functions.iter().map(|of| (of.function.as_str(), of.samples)).collect();
+    assert_eq!(functions, [("step (train.py)", 60), ("load (train.py)", 40)]);
+    let other = [NodeName::new("n9").unwrap()];
+    let none = shares(&store, NOW, &(at(999_000)..at(999_200)), Some(&other));
+    assert_eq!(none, ProfileShares::default());
 }
 
 proptest! {

@@ -26,13 +26,14 @@ use super::shares_query::{SharesQuery, Subject};
 use super::{HistoryHandler, PoolSamples, WholeRange, nodes, pools};
 use crate::core::advice::{
     CounterGrowth, Counters, Inputs, MIXED, MachineReading, MachineReadings, OperationSamples,
-    Shares, bottlenecks,
+    ProfileShares, Shares, bottlenecks,
 };
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{Accumulator, AskedNodes, HistoryKey, MetricKey, MetricTotals};
 use crate::core::runs::RunsQuery;
-use crate::io::http::query::Query;
-use crate::io::http::refusal::Refusal;
+use crate::io::http::query::{ProfileSource, Query};
+use crate::io::http::refusal::{Refusal, computed};
+use crate::io::profiles;
 use crate::limits::{BOTTLENECK_ASK_WAIT, BOTTLENECK_COUNTERS_MAX, BOTTLENECK_OPERATIONS_MAX};
 
 /// A run has this at least: it may end in the second in which it starts.
@@ -81,8 +82,15 @@ impl HistoryHandler {
         let counters: Option<Counters> =
             counters.map(|counters| counters.iter().filter_map(growth).collect());
         let wall_seconds = wall.seconds;
-        let (counters, machines) = (counters.as_ref(), &machines);
-        let inputs = Inputs { shares: &shares, completeness, wall_seconds, counters, machines };
+        let profiles = self.profiles(&of, now).await?;
+        let inputs = Inputs {
+            shares: &shares,
+            completeness,
+            wall_seconds,
+            counters: counters.as_ref(),
+            machines: &machines,
+            profiles: &profiles,
+        };
         let bottlenecks = bottlenecks(Bottlenecks::built_in(), inputs);
 
         let (rollup, values) = match &asked.subject {
@@ -205,6 +213,18 @@ impl HistoryHandler {
         };
         let read_as = if by_label { asked.subject.clone() } else { Subject::Fleet };
         Ok(Resolved { read_as, run, by_label: Some(by_label), range })
+    }
+
+    /// The profiles of the range that are kept.
+    async fn profiles(&self, of: &Resolved, now: Wall) -> Result<ProfileShares, Refusal> {
+        let source: ProfileSource = self.queries.send(Query::Profiles).await?;
+        let Some(store) = source.store else { return Ok(ProfileShares::default()) };
+        let nodes = match &of.read_as {
+            Subject::Node(name) => Some(vec![name.clone()]),
+            _ => of.run.as_ref().map(|run| run.nodes.clone()),
+        };
+        let range = of.range.clone();
+        computed(move || profiles::shares(&store, now, &range, nodes.as_deref())).await
     }
 
     /// What the nodes read of themselves over the range.

@@ -6,20 +6,29 @@
 //! failed reading, not a smaller sum.
 
 mod find;
+mod growth;
+mod memory;
 mod process;
 mod usage;
 
-use crate::limits::{WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCHED_PROCESSES_MAX};
+use crate::limits::{
+    GROWTH_LIMIT_SECONDS_MAX, WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCH_MEMORY_EVERY,
+    WATCHED_PROCESSES_MAX,
+};
 use nix::unistd::{SysconfVar, sysconf};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::hardware::{
     MissingReading, Reading, Sensor, WATCHED_CPU_RATIO, WATCHED_CPU_SECONDS_TOTAL,
-    WATCHED_FAULTS_MAJOR_TOTAL, WATCHED_FAULTS_MINOR_TOTAL, WATCHED_PROCESSES,
-    WATCHED_RESIDENT_BYTES, WATCHED_THREADS,
+    WATCHED_FAULTS_MAJOR_TOTAL, WATCHED_FAULTS_MINOR_TOTAL, WATCHED_GROWTH_BYTES_PER_SECOND,
+    WATCHED_LIMIT_EARLIEST_SECONDS, WATCHED_LIMIT_LATEST_SECONDS, WATCHED_PEAK_BYTES,
+    WATCHED_PROCESSES, WATCHED_PROPORTIONAL_BYTES, WATCHED_RESIDENT_BYTES, WATCHED_SWAP_BYTES,
+    WATCHED_THREADS,
 };
 use plimsoll_schemas::time::Mono;
 
 use self::find::Found;
+use self::growth::{Growth, Slope};
+use self::memory::Memory;
 use self::process::{Process, Processes, Used};
 use self::usage::ProcessUsage;
 use super::gather::{Gather, List};
@@ -28,10 +37,16 @@ use super::scale::{self, Raw};
 use crate::config::{By, Watch};
 
 /// What is summed over processes: all that a watch reports beside their number.
-const SUMS: [&Sensor; 6] = [
+const SUMS: [&Sensor; 12] = [
     &WATCHED_CPU_SECONDS_TOTAL,
     &WATCHED_CPU_RATIO,
     &WATCHED_RESIDENT_BYTES,
+    &WATCHED_PEAK_BYTES,
+    &WATCHED_PROPORTIONAL_BYTES,
+    &WATCHED_SWAP_BYTES,
+    &WATCHED_GROWTH_BYTES_PER_SECOND,
+    &WATCHED_LIMIT_EARLIEST_SECONDS,
+    &WATCHED_LIMIT_LATEST_SECONDS,
     &WATCHED_THREADS,
     &WATCHED_FAULTS_MINOR_TOTAL,
     &WATCHED_FAULTS_MAJOR_TOTAL,
@@ -54,6 +69,9 @@ pub(super) struct Watched {
 struct Members {
     found: Result<Vec<Member>, MissingReading>,
     usage: ProcessUsage,
+    memory: Option<Memory>,
+    memory_rest: Rest,
+    growth: Growth,
 }
 
 /// A process that was found, and by its start whether it is still the same one.
@@ -90,6 +108,12 @@ impl Rest {
         let rest = took.elapsed().saturating_mul(WATCH_LOOK_REST);
         self.0 = now.plus(rest.min(WATCH_LOOK_REST_MAX));
     }
+
+    /// The same of what may rest as long as it likes.
+    fn begin_long(&mut self, now: Mono, took: Stopwatch) {
+        let rest = took.elapsed().saturating_mul(WATCH_LOOK_REST);
+        self.0 = now.plus(rest.max(WATCH_MEMORY_EVERY));
+    }
 }
 
 impl Units {
@@ -107,7 +131,7 @@ impl Watched {
     pub(super) fn new(root: &Root, watches: Vec<Watch>) -> Self {
         let processes = Processes::below(root);
         let began = processes.own_start();
-        let members = || Members { found: Ok(Vec::new()), usage: ProcessUsage::new(began) };
+        let members = || Members::new(ProcessUsage::new(began));
         let watches = watches.into_iter().map(|watch| (watch, members())).collect();
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
@@ -119,7 +143,7 @@ impl Watched {
         let mut gather = Gather::default();
         self.find(now);
         for (watch, members) in &mut self.watches {
-            let (count, sums) = members.look(now, &self.processes, self.units);
+            let (count, sums) = members.look(now, &self.root, &self.processes, self.units);
             gather.put_of(&WATCHED_PROCESSES, &watch.labels, count);
             let absent = |missing| SUMS.iter().map(move |sensor| (*sensor, Err(missing))).collect();
             for (sensor, sum) in sums.unwrap_or_else(absent) {
@@ -174,6 +198,11 @@ impl Watched {
 }
 
 impl Members {
+    fn new(usage: ProcessUsage) -> Self {
+        let (memory_rest, growth) = (Rest::default(), Growth::default());
+        Self { found: Ok(Vec::new()), usage, memory: None, memory_rest, growth }
+    }
+
     fn take(&mut self, found: Found) {
         let member = |pid| Member { pid, started: None };
         self.found = found.map(|pids| pids.into_iter().map(member).collect());
@@ -183,6 +212,7 @@ impl Members {
     fn look(
         &mut self,
         now: Mono,
+        root: &Root,
         from: &Processes,
         units: Units,
     ) -> (Raw, Result<Sums, MissingReading>) {
@@ -203,9 +233,55 @@ impl Members {
         // Those that have just ended are booked too: it is all that they used.
         let ticks_per_second = self.usage.sample(now, &processes);
         if living == 0 {
+            self.growth = Growth::default();
             return (count, Err(MissingReading::unsupported("no_process")));
         }
-        (count, Ok(sums(&processes, self.usage.total, ticks_per_second, units)))
+
+        let mut sums = sums(&processes, self.usage.total, ticks_per_second, units);
+        sums.extend(self.memory(now, root, from, &processes, units));
+        (count, Ok(sums))
+    }
+
+    /// How much memory they have, as it was last read, and where its growth leads.
+    fn memory(
+        &mut self,
+        now: Mono,
+        root: &Root,
+        from: &Processes,
+        processes: &[(u32, Process)],
+        units: Units,
+    ) -> Sums {
+        let living = processes.iter().filter(|(_, process)| !process.has_ended);
+        let members: Vec<(u32, u64)> = living.map(|(pid, of)| (*pid, of.started)).collect();
+        let memory = match self.memory {
+            Some(memory) if !self.memory_rest.is_over(now) => memory,
+            _ => {
+                let took = Stopwatch::start();
+                let pids: Vec<u32> = members.iter().map(|(pid, _)| *pid).collect();
+                let memory = Memory::read(root, from, &pids);
+                self.memory_rest.begin_long(now, took);
+                *self.memory.insert(memory)
+            }
+        };
+
+        self.growth.sample(now, members, resident(processes, units));
+        let slope = self.growth.slope().zip(memory.headroom);
+        let until = |of: fn(Slope) -> f64| {
+            let seconds = slope.map(|(slope, headroom)| headroom as f64 / of(slope));
+            // A value in any case, so that an alert clears.
+            Ok(seconds.unwrap_or(f64::MAX).min(GROWTH_LIMIT_SECONDS_MAX))
+        };
+        vec![
+            (&WATCHED_PEAK_BYTES, memory.peak),
+            (&WATCHED_PROPORTIONAL_BYTES, memory.proportional),
+            (&WATCHED_SWAP_BYTES, memory.swap),
+            (
+                &WATCHED_GROWTH_BYTES_PER_SECOND,
+                Ok(self.growth.slope().map_or(0.0, |slope| slope.median)),
+            ),
+            (&WATCHED_LIMIT_EARLIEST_SECONDS, until(|slope| slope.high)),
+            (&WATCHED_LIMIT_LATEST_SECONDS, until(|slope| slope.low)),
+        ]
     }
 }
 
@@ -238,12 +314,11 @@ fn sums(
     let sum = |of: fn(&Process) -> u64| {
         processes.iter().fold(0_u64, |sum, (_, process)| sum.saturating_add(of(process)))
     };
-    let resident = sum(|process| process.resident_pages).saturating_mul(units.page_bytes);
     let seconds = |ticks: f64| ticks / units.ticks_per_second;
 
     let mut sums = vec![
         (&WATCHED_CPU_SECONDS_TOTAL, Ok(seconds(total.cpu_ticks as f64))),
-        (&WATCHED_RESIDENT_BYTES, scale::bytes(resident)),
+        (&WATCHED_RESIDENT_BYTES, scale::bytes(resident(processes, units))),
         (&WATCHED_THREADS, Ok(sum(|process| process.threads) as f64)),
         (&WATCHED_FAULTS_MINOR_TOTAL, Ok(total.faults_minor as f64)),
         (&WATCHED_FAULTS_MAJOR_TOTAL, Ok(total.faults_major as f64)),
@@ -251,6 +326,11 @@ fn sums(
 
     sums.extend(ticks_per_second.map(|ticks| (&WATCHED_CPU_RATIO, Ok(seconds(ticks)))));
     sums
+}
+
+fn resident(processes: &[(u32, Process)], units: Units) -> u64 {
+    let pages = processes.iter().map(|(_, process)| process.resident_pages);
+    pages.fold(0_u64, u64::saturating_add).saturating_mul(units.page_bytes)
 }
 
 #[cfg(test)]

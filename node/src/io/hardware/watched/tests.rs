@@ -344,3 +344,50 @@ fn watched_processes_come_with_the_samples_and_their_cost() {
         assert!(deadline.pause(Duration::from_millis(20)), "no sample of the watch");
     }
 }
+
+#[test]
+fn memory_is_summed_and_a_leak_has_a_time_until_its_limit() {
+    let mut machine = Machine::new(By::Process("worker".to_owned()));
+    let gib = 1_u64 << 30;
+    let kib = |of: u64| of / 1_024;
+    write(&machine.path("proc/meminfo"), format!("MemAvailable: {} kB\n", kib(gib)).as_bytes());
+    write(&machine.path("sys/fs/cgroup/a/b/memory.current"), b"1000");
+    write(&machine.path("sys/fs/cgroup/a/b/memory.max"), b"max");
+    write(&machine.path("sys/fs/cgroup/a/memory.current"), b"1000");
+    write(&machine.path("sys/fs/cgroup/a/memory.max"), format!("{}", gib / 2 + 1_000).as_bytes());
+    for pid in [7, 8] {
+        let status = b"Name:\tworker\nVmHWM:\t    2048 kB\nVmSwap:\t       4 kB\n";
+        write(&machine.path(&format!("proc/{pid}/status")), status);
+        write(&machine.path(&format!("proc/{pid}/cgroup")), b"0::/a/b\n");
+    }
+    write(&machine.path("proc/7/smaps_rollup"), b"Rss: 9 kB\nPss:       700 kB\n");
+
+    let value = |readings: &[Reading], sensor: &Sensor| {
+        let found = readings.iter().find(|reading| reading.sensor == sensor.name).unwrap();
+        found.value.ok_or_else(|| found.reason.clone().unwrap_or_default())
+    };
+    let mut readings = Vec::new();
+    // 2 560 pages of 4 KiB in a minute: 10 MiB, of two processes.
+    for minute in 0..=90_u64 {
+        machine.run(7, "worker", 200, 1, 100_000 + 1_280 * minute);
+        machine.run(8, "worker", 200, 1, 100_000 + 1_280 * minute);
+        machine.watched.names = Rest::default();
+        readings = machine.watched.sample(Mono(minute * 60_000_000_000));
+        if minute == 2 {
+            assert_eq!(value(&readings, &WATCHED_GROWTH_BYTES_PER_SECOND), Ok(0.0));
+            assert_eq!(value(&readings, &WATCHED_LIMIT_LATEST_SECONDS), Ok(2_592_000.0));
+        }
+    }
+    let grows = value(&readings, &WATCHED_GROWTH_BYTES_PER_SECOND).unwrap();
+    assert!((grows - 10.0 * 1_048_576.0 / 60.0).abs() < 1.0, "{grows}");
+    // 512 MiB are left below the outer group.
+    let times = [&WATCHED_LIMIT_EARLIEST_SECONDS, &WATCHED_LIMIT_LATEST_SECONDS];
+    for sensor in times {
+        let seconds = value(&readings, sensor).unwrap();
+        assert!((seconds - 51.2 * 60.0).abs() < 1.0, "{seconds}");
+    }
+    assert_eq!(value(&readings, &WATCHED_PEAK_BYTES), Ok(4.0 * 1_048_576.0));
+    assert_eq!(value(&readings, &WATCHED_SWAP_BYTES), Ok(8_192.0));
+    // The second process ended while it was read: the first one counts.
+    assert_eq!(value(&readings, &WATCHED_PROPORTIONAL_BYTES), Ok(700.0 * 1_024.0));
+}
