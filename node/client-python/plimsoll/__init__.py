@@ -18,6 +18,7 @@ from typing import Mapping, Optional
 
 from .aggregator import AggregatorError
 from .alerts import Alert, AlertWatch, get_alerts, on_alert
+from .chrome_trace import TraceExport, export_trace
 from .client import CLIENT, Stats
 from .collector import CollectorWatch, watch_collector
 from .crossing import Crossing
@@ -25,12 +26,16 @@ from .decorator import timed
 from .deterministic import DeterministicProfile, deterministic_profile
 from .diagnostics import PlimsollWarning
 from .distributions import Distribution, distribution
+from .executors import ExecutorWatch, watch_executor
 from .experiments import Experiment, experiment
 from .flush_result import FlushResult
 from .loop_watch import LoopWatch, watch_loop
+from .memory_profiles import MemoryProfile, memory_profile
+from .middleware import profile_middleware
 from .names import labels_text
 from .profiler import Profiler, get_profiler
 from .recording import count, gauge, record, record_ns, tokens
+from .request_profiles import RequestProfile, profile_request, request_profile
 from .shards import ShardRead, ShardSummary, end_read, read_shard, shard_summary, start_read
 from .snapshot import MetricsSnapshot, get_summary_stats, metrics_snapshot
 from .steps import Phase, Step, step
@@ -46,34 +51,43 @@ __all__ = [
     "Crossing",
     "DeterministicProfile",
     "Distribution",
+    "ExecutorWatch",
     "Experiment",
     "FlushResult",
     "LoopWatch",
+    "MemoryProfile",
     "MetricsSnapshot",
     "Phase",
     "PlimsollWarning",
     "Profiler",
+    "RequestProfile",
     "ShardRead",
     "ShardSummary",
     "Stats",
     "Step",
     "Timer",
+    "TraceExport",
     "configure",
     "count",
     "deterministic_profile",
     "distribution",
     "end_read",
     "experiment",
+    "export_trace",
     "flush",
     "gauge",
     "get_alerts",
     "get_profiler",
     "get_summary_stats",
+    "memory_profile",
     "metrics_snapshot",
     "on_alert",
+    "profile_middleware",
+    "profile_request",
     "read_shard",
     "record",
     "record_ns",
+    "request_profile",
     "set_threshold",
     "shard_summary",
     "start_read",
@@ -82,7 +96,9 @@ __all__ = [
     "timed",
     "timer",
     "tokens",
+    "trace",
     "watch_collector",
+    "watch_executor",
     "watch_loop",
 ]
 
@@ -117,6 +133,15 @@ def configure(
     CLIENT.apply(changed)
     if labels is not None:
         os.environ["PLIMSOLL_LABELS"] = labels_text(changed.labels)
+
+
+def trace(seconds: int = 60) -> None:
+    """Keeps the spans of all timed scopes of the last `seconds` for `export_trace`; 0 keeps none.
+
+    At most 65 536 of them; older ones give way, and are counted. Spans need the switch of the
+    timers. Raises ValueError for more than 600 s.
+    """
+    CLIENT.apply(CLIENT.settings.changed(trace_seconds=seconds))
 
 
 def flush(timeout_s: float = 1.0) -> FlushResult:

@@ -18,7 +18,7 @@ import time
 from types import FrameType
 from typing import Dict, Optional
 
-from . import captures, limits
+from . import captures, limits, spans
 from .callbacks import CALLBACKS
 from .diagnostics import DIAGNOSTICS, MASTER_FIX
 from .ending import Ending, ending, worker_frame
@@ -74,6 +74,7 @@ class Client:
         self._forked_by: Optional[threading.Thread] = None
         self._forking: Optional[threading.Thread] = None
         self._begin()
+        spans.keep(_kept_seconds(settings))
         DIAGNOSTICS.on_import(settings)
         atexit.register(self.at_exit)
         if hasattr(os, "register_at_fork"):
@@ -109,12 +110,16 @@ class Client:
             self._orders.close()
         self._begin()
         self.registry.forked()
+        spans.forked()
+        spans.keep(_kept_seconds(self.settings))
 
     def apply(self, settings: Settings) -> None:
         """Applies new settings; pending values go to the new socket, under a new numbering."""
         before, self.settings = self.settings, settings
         moved = settings.socket != before.socket
         self.registry.recording = settings.enabled
+        if _kept_seconds(settings) != _kept_seconds(before):
+            spans.keep(_kept_seconds(settings))
         if settings.default_labels != before.default_labels:
             self.registry.relabel(settings.default_labels)
         if not settings.enabled:
@@ -162,8 +167,22 @@ class Client:
             self._flush_at_exit()
             if EPOCHS is not None:
                 EPOCHS.end()
+        if self.settings.trace_dir is not None and _kept_seconds(self.settings):
+            self._export_at_exit(self.settings.trace_dir)
         if self._ending is Ending.IN_ORDER:
             self._ending = Ending.OVER
+
+    @staticmethod
+    def _export_at_exit(folder: str) -> None:
+        """After the last values: a full disk costs the trace alone."""
+        from .chrome_trace import export_trace  # at the exit alone: it loads gzip
+
+        # Several machines may share the folder.
+        path = os.path.join(folder, f"{socket.gethostname()}.{os.getpid()}.trace.json.gz")
+        try:
+            export_trace(path)
+        except (OSError, RuntimeError, ValueError) as error:
+            DIAGNOSTICS.warn_safely("variable", f"PLIMSOLL_TRACE_DIR: no trace in {path}: {error}")
 
     def _flush_at_exit(self) -> None:
         try:
@@ -342,6 +361,10 @@ class Client:
         self._worker = worker_frame()
         # Below every usual priority, since others may record until they end.
         finalizers.Finalize(None, self.at_exit, exitpriority=-1_000)
+
+
+def _kept_seconds(settings: Settings) -> int:
+    return settings.trace_seconds if settings.is_on("timers") else 0
 
 
 CLIENT = Client(from_environment())

@@ -28,6 +28,7 @@ from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .names import idle_name
+from .spans import RINGS, note, task_name
 from .timing import add_idle, add_latency, count_error, interval_ns
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -90,6 +91,9 @@ class _Probe:
     def add(self, value_ns: int) -> None:
         add_latency(self.series, value_ns, self.interval_ns)
 
+    def note(self, begun_ns: int, ended_ns: int, task: Optional[str] = None) -> None:
+        note(self.operation, begun_ns, ended_ns, self.labels, task=task)
+
 
 def _wrapper(function: Callable[..., Any]) -> Callable[[Callable[..., Any], _Probe], Any]:
     if inspect.isasyncgenfunction(function):
@@ -105,14 +109,14 @@ def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., An
     if probe.interval_ns:
         return _timed_paced_call(function, probe)
     series, pending, append = probe.series, probe.series.pending, probe.series.pending.append
-    finished = _FINISHED
+    finished, rings = _FINISHED, RINGS
 
     def call(*args: Any, **kwargs: Any) -> Any:
         begun = clock()
         try:
             value = function(*args, **kwargs)
         except BaseException as error:
-            _record_failed(error, probe, clock() - begun)
+            _record_failed(error, probe, begun)
             raise
         spent_ns = clock() - begun
         if type(value) not in finished and _goes_on(value):
@@ -121,6 +125,8 @@ def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., An
         append(spent_ns)
         if len(pending) > series.pending_max:
             series.registry.relieve(series)
+        if rings:
+            probe.note(begun, begun + spent_ns)
         return value
 
     return call
@@ -132,12 +138,14 @@ def _timed_paced_call(function: Callable[..., Any], probe: _Probe) -> Callable[.
         try:
             value = function(*args, **kwargs)
         except BaseException as error:
-            _record_failed(error, probe, clock() - begun)
+            _record_failed(error, probe, begun)
             raise
         spent_ns = clock() - begun
         if _goes_on(value):
             return _continued(value, probe, spent_ns)
         probe.add(spent_ns)
+        if RINGS:
+            probe.note(begun, begun + spent_ns)
         return value
 
     return call
@@ -162,6 +170,8 @@ def _timed_idle_call(function: Callable[..., Any], probe: _Probe) -> Callable[..
             if has_failed or not _goes_on(value):
                 probe.add(wall_ns)
                 add_idle(idle, wall_ns, cpu_ns)
+                if RINGS:
+                    probe.note(begun, begun + wall_ns)
         return _continued(value, probe, wall_ns) if _goes_on(value) else value
 
     return call
@@ -171,10 +181,13 @@ def _timed_idle_call(function: Callable[..., Any], probe: _Probe) -> Callable[..
 _FINISHED: Set[type] = set()
 
 
-def _record_failed(error: BaseException, probe: _Probe, spent_ns: int) -> None:
+def _record_failed(error: BaseException, probe: _Probe, begun: int) -> None:
+    ended = clock()
     if isinstance(error, Exception):
         probe.failed()
-    probe.add(spent_ns)
+    probe.add(ended - begun)
+    if RINGS:
+        probe.note(begun, ended)
 
 
 def _goes_on(value: object) -> bool:
@@ -201,7 +214,10 @@ def _continued(value: Any, probe: _Probe, spent_ns: int) -> Any:
     def ended(future: Any) -> None:
         if not future.cancelled() and isinstance(future.exception(), Exception):
             probe.failed()
-        probe.add(clock() - begun)
+        ended = clock()
+        probe.add(ended - begun)
+        if RINGS:
+            probe.note(begun, ended, task_name(future))
 
     if hasattr(value, "add_done_callback"):
         # The caller may cancel a task or future and add callbacks, so it gets the same object.
@@ -223,7 +239,10 @@ def _timed_coroutine(
             probe.failed()
             raise
         finally:
-            probe.add(clock() - begun)
+            ended = clock()
+            probe.add(ended - begun)
+            if RINGS:
+                probe.note(begun, ended)
 
     return call
 
@@ -244,7 +263,11 @@ def _timed_generator(
                 except StopIteration as end:
                     return end.value
                 finally:
-                    spent_ns += clock() - begun
+                    ended = clock()
+                    spent_ns += ended - begun
+                    # One for each time that it ran: between two of them its consumer did.
+                    if RINGS:
+                        probe.note(begun, ended)
                 try:
                     resume, given = inner.send, (yield value)
                 except BaseException as thrown:
@@ -274,7 +297,11 @@ def _timed_async_generator(
                 except StopAsyncIteration:
                     return
                 finally:
-                    spent_ns += clock() - begun
+                    ended = clock()
+                    spent_ns += ended - begun
+                    # One for each time that it ran: between two of them its consumer did.
+                    if RINGS:
+                        probe.note(begun, ended)
                 try:
                     resume, given = inner.asend, (yield value)
                 except BaseException as thrown:

@@ -23,6 +23,7 @@ from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .memory import peak_resident_bytes, resident_bytes
 from .names import bare_key, part_name
+from .spans import RINGS, note
 from .statistics import Cycle, OperationStats
 from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
@@ -87,6 +88,8 @@ class Experiment:
             self._add(None, "cycle", cycle.took_ns, 0, failed)
         labels = {**self.labels, **cycle.labels}
         CLIENT.registry.latency("cycle", labels).add(cycle.took_ns)
+        if RINGS:
+            note("cycle", cycle.begun_ns, cycle.begun_ns + cycle.took_ns, labels)
         if failed:
             count_error("cycle", labels)
 

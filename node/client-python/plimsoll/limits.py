@@ -81,6 +81,31 @@ SAMPLING_HZ_MAX = 1_000.0
 STACK_DEPTH_MAX = 128
 STACKS_MAX = 10_000
 
+# Of kept spans: seconds, spans of one ring, their bytes, and those of one without its texts. At
+# 1 000 spans a second a ring holds the last minute.
+TRACE_S_MAX = 600
+SPANS_MAX = 65_536
+SPAN_BYTES_MAX = 24 << 20
+SPAN_FIXED_BYTES = 300
+# Nanoseconds in which nothing was timed that a trace shows: less is the cost of code in between.
+GAP_NS_MIN = 1_000_000
+
+# Of a profiled request: ticks a second, seconds after which its stacks are no longer taken and
+# another one may be profiled, its stacks, and results that are kept.
+REQUEST_HZ = 200
+REQUEST_S_MAX = 60.0
+REQUEST_STACKS_MAX = 200
+REQUESTS_KEPT_MAX = 16
+
+# Of a capture of memory: innermost frames of an allocation, and bytes that tracemalloc may take for
+# itself until the capture ends early: some 650 000 blocks, whose copy holds up all threads for up
+# to a second.
+ALLOCATION_FRAMES_MAX = 16
+TRACEMALLOC_BYTES_MAX = 64 << 20
+TRACEMALLOC_POLL_S = 0.1
+# Lines of code in the figures of a block.
+ALLOCATIONS_MAX = 1_000
+
 # Of an order of a capture: seconds in which it must come, and bytes of it and of its profile.
 ORDER_WAIT_S = 5.0
 ORDER_BYTES_MAX = 4_096

@@ -4,7 +4,7 @@ Field numbers are those of profile.proto (github.com/google/pprof, proto/profile
 """
 
 import gzip
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from .sampler import Frame, Stack
 
@@ -17,24 +17,53 @@ def encode(
     comments: Sequence[str] = (),
 ) -> bytes:
     """A profile of two values, `samples/count` and `wall/nanoseconds`, with the label `thread`."""
+    types = [("samples", "count"), ("wall", "nanoseconds")]
+    samples = [(stack, (found, found * period_ns)) for stack, found in stacks.items()]
+    return _encode(types, samples, period_ns, started_ns, duration_ns, comments)
+
+
+def encode_growth(
+    growths: Iterable[Tuple[Stack, int, int]],
+    started_ns: int,
+    duration_ns: int,
+    comments: Sequence[str] = (),
+) -> bytes:
+    """A profile of memory: stacks with the objects and bytes that they allocated and that are still
+    there, as `inuse_objects/count` and `inuse_space/bytes`."""
+    types = [("inuse_objects", "count"), ("inuse_space", "bytes")]
+    samples = [(stack, (blocks, size)) for stack, blocks, size in growths]
+    return _encode(types, samples, 1, started_ns, duration_ns, comments)
+
+
+def _encode(
+    types: Sequence[Tuple[str, str]],
+    samples: Sequence[Tuple[Stack, Tuple[int, ...]]],
+    period: int,
+    started_ns: int,
+    duration_ns: int,
+    comments: Sequence[str],
+) -> bytes:
+    """The last type is the default and that of the period."""
     tables = _Tables()
-    count = _message(1, _number(1, tables.text("samples")) + _number(2, tables.text("count")))
-    wall_type = _number(1, tables.text("wall")) + _number(2, tables.text("nanoseconds"))
-    samples = b""
-    for stack, found in stacks.items():
+    kinds = [_number(1, tables.text(kind)) + _number(2, tables.text(unit)) for kind, unit in types]
+    entries = []
+    for stack, numbers in samples:
         locations = b"".join(_varint(tables.location(frame)) for frame in reversed(stack.frames))
-        values = _varint(found) + _varint(found * period_ns)
-        label = _number(1, tables.text("thread")) + _number(2, tables.text(stack.thread))
-        samples += _message(2, _message(1, locations) + _message(2, values) + _message(3, label))
+        entry = _message(1, locations) + _message(2, b"".join(map(_varint, numbers)))
+        if stack.thread:
+            label = _number(1, tables.text("thread")) + _number(2, tables.text(stack.thread))
+            entry += _message(3, label)
+        entries.append(_message(2, entry))
 
     remarks = b"".join(_varint(tables.text(comment)) for comment in comments)
     # States that names and lines are known: without it a viewer looks for a program.
     mapping = _message(3, _number(1, 1) + _number(7, 1) + _number(8, 1) + _number(9, 1))
     texts = b"".join(_message(6, text.encode(errors="replace")) for text in tables.texts)
-    body = count + _message(1, wall_type) + samples + mapping + tables.entries + texts
+    body = b"".join(_message(1, kind) for kind in kinds) + b"".join(entries)
+    body += mapping + b"".join(tables.entries) + texts
     body += _number(9, started_ns) + _number(10, duration_ns)
-    body += _message(11, wall_type) + _number(12, period_ns) + _message(13, remarks)
-    return gzip.compress(body)
+    body += _message(11, kinds[-1]) + _number(12, period) + _message(13, remarks)
+    return gzip.compress(body + _number(14, tables.text(types[-1][0])))
 
 
 class _Tables:
@@ -42,7 +71,7 @@ class _Tables:
 
     def __init__(self) -> None:
         self.texts: List[str] = []
-        self.entries = b""
+        self.entries: List[bytes] = []
         self._text_numbers: Dict[str, int] = {}
         self._functions: Dict[Tuple[str, str], int] = {}
         self._locations: Dict[Frame, int] = {}
@@ -59,7 +88,8 @@ class _Tables:
         if frame not in self._locations:
             number = self._locations[frame] = len(self._locations) + 1
             line = _number(1, self._function(frame)) + _number(2, frame.line)
-            self.entries += _message(4, _number(1, number) + _number(2, 1) + _message(4, line))
+            entry = _number(1, number) + _number(2, 1) + _message(4, line)
+            self.entries.append(_message(4, entry))
         return self._locations[frame]
 
     def _function(self, frame: Frame) -> int:
@@ -67,7 +97,7 @@ class _Tables:
         if key not in self._functions:
             number = self._functions[key] = len(self._functions) + 1
             names = _number(2, self.text(frame.function)) + _number(4, self.text(frame.file))
-            self.entries += _message(5, _number(1, number) + names)
+            self.entries.append(_message(5, _number(1, number) + names))
         return self._functions[key]
 
 

@@ -133,12 +133,15 @@ class StackSampler(threading.Thread):
         begun_ns, number = clock(), 0
         while number < self.asked_ticks:
             due_ns = begun_ns + round(number * self._period_ns)
-            time.sleep(max(0, due_ns - clock()) / 1e9)
+            self._pause(max(0, due_ns - clock()) / 1e9)
             now_ns = clock()
             self._take()
             self.taken_ticks += 1
             number = next_tick(number, now_ns - begun_ns, self._period_ns)
         self.stacks = self._folding.stacks()
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def _take(self) -> None:
         names = {thread.ident: thread.name for thread in threading.enumerate()}

@@ -35,6 +35,10 @@ class Settings:
     """A path, `udp://host:port`, or None for the default of `link.address`."""
     flush_ms: int = limits.FLUSH_MS_DEFAULT
     """Milliseconds between two flushes."""
+    trace_seconds: int = 0
+    """For how long spans are kept; 0 for none."""
+    trace_dir: Optional[str] = None
+    """Where the spans that are kept are written at the exit."""
     labels: Tuple[Pair, ...] = ()
     """Default labels that PLIMSOLL_LABELS or code sets."""
     ranks: Tuple[Pair, ...] = ()
@@ -66,12 +70,16 @@ class Settings:
         socket: Optional[str] = None,
         flush_ms: Optional[int] = None,
         labels: Optional[Mapping[str, object]] = None,
+        trace_seconds: Optional[int] = None,
     ) -> "Settings":
         """These settings with changes; `enable=True` takes every profiler along.
 
         `labels` are added to the default labels; None as a value removes one. Raises ValueError
-        when `flush_ms` is out of bounds, `socket` is no address, or there are too many labels.
+        when `flush_ms` or `trace_seconds` is out of bounds, `socket` is no address, or there are
+        too many labels.
         """
+        if trace_seconds is not None and not 0 <= trace_seconds <= limits.TRACE_S_MAX:
+            raise ValueError(_trace_fault("seconds", str(trace_seconds)))
         if flush_ms is not None and not _fits(flush_ms):
             raise ValueError(_flush_fault("flush_ms", str(flush_ms)))
         if socket and address_fault(socket):
@@ -87,6 +95,7 @@ class Settings:
             experiments=(self.experiments or all_on) if experiments is None else experiments,
             socket=self.socket if socket is None else socket,
             flush_ms=self.flush_ms if flush_ms is None else flush_ms,
+            trace_seconds=self.trace_seconds if trace_seconds is None else trace_seconds,
             labels=self.labels if labels is None else _changed_labels(self.labels, labels),
             chosen=self.chosen | {name for name, value in given.items() if value is not None},
         )
@@ -112,6 +121,10 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         default = f"; {limits.FLUSH_MS_DEFAULT} is used"
         variables.append(_flush_fault("PLIMSOLL_FLUSH_MS", flush) + default)
         flush = str(limits.FLUSH_MS_DEFAULT)
+    trace = environment.get("PLIMSOLL_TRACE_SECONDS") or "0"
+    if not (trace.isdecimal() and len(trace) < 10 and int(trace) <= limits.TRACE_S_MAX):
+        variables.append(_trace_fault("PLIMSOLL_TRACE_SECONDS", trace) + "; no spans are kept")
+        trace = "0"
     socket = environment.get("PLIMSOLL_SOCKET") or None
     if socket and address_fault(socket):
         variables.append(f"PLIMSOLL_SOCKET: {address_fault(socket)}")
@@ -128,6 +141,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         captures=switched_on("PLIMSOLL_CAPTURES"),
         socket=socket,
         flush_ms=int(flush),
+        trace_seconds=int(trace),
+        trace_dir=environment.get("PLIMSOLL_TRACE_DIR") or None,
         chosen=frozenset(chosen),
         invalid_switches=tuple(switches),
         invalid_variables=tuple(variables),
@@ -142,6 +157,10 @@ def _fits(flush_ms: int) -> bool:
 def _flush_fault(key: str, value: str) -> str:
     span = f"{limits.FLUSH_MS_MIN} to {limits.FLUSH_MS_MAX}"
     return f"{key}: {value!r} is no whole number of milliseconds from {span}"
+
+
+def _trace_fault(key: str, value: str) -> str:
+    return f"{key}: {value!r} is no whole number of seconds from 0 to {limits.TRACE_S_MAX}"
 
 
 def _changed_labels(pairs: Tuple[Pair, ...], changes: Mapping[str, object]) -> Tuple[Pair, ...]:

@@ -21,6 +21,7 @@ from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .distributions import Distribution
 from .events import send_event
+from .spans import RINGS, note
 from .timing import count_error, in_words
 
 OPERATION = "shard_read"
@@ -177,6 +178,8 @@ def end_read(
     if not read.begun_ns:
         return
     took_ns = clock() - read.begun_ns
+    if RINGS:
+        note(OPERATION, read.begun_ns, read.begun_ns + took_ns, {"shard": read.shard})
     registry = CLIENT.registry
     registry.latency(OPERATION, {}).add(took_ns)
     if size_bytes is not None:

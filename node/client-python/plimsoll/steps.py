@@ -14,6 +14,7 @@ from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .names import part_name
+from .spans import RINGS, Root, note
 from .timing import count_error
 
 CLASSES = ("input", "compute", "sync", "checkpoint", "llm", "database", "mode", "other")
@@ -28,10 +29,11 @@ _OTHER: _PhaseKey = ("other", "other")
 class Phase:
     """A part of a step, with `with`; made by `Step.phase`."""
 
-    __slots__ = ("key", "_step")
+    __slots__ = ("key", "begun_ns", "_step")
 
     def __init__(self, step: "Step", key: _PhaseKey) -> None:
         self.key = key
+        self.begun_ns = 0
         self._step = step
 
     def __enter__(self) -> "Phase":
@@ -45,7 +47,10 @@ class Phase:
 class Step:
     """One turn of a loop, with `with`; may be used again when it is over."""
 
-    __slots__ = ("operation", "labels", "elapsed_ns", "_open", "_spent", "_counted_ns", "_process")
+    __slots__ = (
+        *("operation", "labels", "elapsed_ns", "_open", "_spent", "_counted_ns", "_process"),
+        *("_begun_ns", "_root"),
+    )
 
     def __init__(self, operation: str, labels: Dict[str, object]) -> None:
         self.operation = operation
@@ -55,7 +60,9 @@ class Step:
         # Open phases, the innermost last; empty unless the step goes on.
         self._open: List[Phase] = []
         self._spent: Dict[_PhaseKey, int] = {}
-        self._counted_ns = self._process = 0
+        self._counted_ns = self._process = self._begun_ns = 0
+        # While spans are kept.
+        self._root: Optional[Root] = None
 
     def phase(self, name: str, /, *, class_: Optional[str] = None) -> Phase:
         """A part of this step: the operation `<step>.<name>`, with the label `class`.
@@ -69,7 +76,8 @@ class Step:
     def __enter__(self) -> "Step":
         self._open, self._spent = [Phase(self, _OTHER)], {_OTHER: 0}
         self._process = os.getpid()
-        self._counted_ns = clock()
+        self._root = Root() if RINGS else None
+        self._begun_ns = self._counted_ns = clock()
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
@@ -84,6 +92,12 @@ class Step:
         # A forked child leaves the blocks of its parent too; their time is the parent's.
         if self._process == os.getpid():
             self._record(spent, kind is not None and issubclass(kind, Exception))
+        root, self._root = self._root, None
+        if root is not None:
+            root.leave()
+            if RINGS and self._process == os.getpid():
+                bounds = self._begun_ns, self._counted_ns
+                note(self.operation, *bounds, self.labels, "step", own=root.number)
 
     def _record(self, spent: Dict[_PhaseKey, int], failed: bool) -> None:
         CLIENT.registry.latency(self.operation, self.labels).add(max(0, self.elapsed_ns))
@@ -102,6 +116,7 @@ class Step:
         has_series = phase.key in self._spent or len(self._spent) < limits.PHASES_MAX
         if has_series and len(opened) < limits.PHASES_OPEN_MAX:
             opened.append(phase)
+            phase.begun_ns = self._counted_ns
             self._spent.setdefault(phase.key, 0)
         else:
             CLIENT.registry.drop("phases")
@@ -114,6 +129,11 @@ class Step:
         self._count(opened)
         # Blocks end inside out; exit stacks and generators may not.
         opened.remove(phase)
+        if RINGS and self._process == os.getpid():
+            name, class_ = phase.key
+            labels = {**self.labels, "class": class_}
+            operation = part_name(self.operation, name)
+            note(operation, phase.begun_ns, self._counted_ns, labels, "phase")
 
     def _count(self, opened: List[Phase]) -> None:
         """The time since the last call belongs to the innermost phase."""

@@ -16,6 +16,7 @@ from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .names import idle_name
 from .series import Latency
+from .spans import RINGS, note
 
 _Timer = TypeVar("_Timer", bound="Timer")
 
@@ -58,6 +59,8 @@ class Timer:
         self.elapsed_ns = clock() - self._begun
         tokens, self._tokens = self._tokens, 0
         self._over(tokens, kind is not None and issubclass(kind, Exception))
+        if RINGS:
+            note(self.operation, self._begun, self._begun + self.elapsed_ns, self.labels)
 
     async def __aenter__(self: _Timer) -> _Timer:
         return self.__enter__()

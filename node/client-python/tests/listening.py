@@ -207,6 +207,8 @@ def environment(address, **more):
         **clean,
         "PYTHONPATH": PACKAGE,
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Of a fork beside threads, which each of these processes has from Python 3.12 on.
+        "PYTHONWARNINGS": "ignore:This process:DeprecationWarning",
         **{f"PLIMSOLL_ENABLE{switch}": "1" for switch in switches},
         "PLIMSOLL_SOCKET": address,
         **more,

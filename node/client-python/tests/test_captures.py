@@ -5,11 +5,14 @@ import json
 import os
 import socket
 import sys
+import threading
+import tracemalloc
 import unittest
+from time import perf_counter_ns as clock
 from unittest import mock
 
-from plimsoll import captures
-from plimsoll.pprof import encode
+from plimsoll import allocations, captures, spans
+from plimsoll.pprof import encode, encode_growth
 from plimsoll.sampler import Frame, Stack
 
 from .listening import Listening, run
@@ -66,6 +69,70 @@ class Orders(unittest.TestCase):
                 response, profile = ask(wrong)
                 self.assertEqual((response or {}).get("state"), state)
                 self.assertEqual(profile, b"")
+
+    def test_memory_that_is_allocated_and_kept_comes_back(self):
+        kept = []
+
+        def leak():
+            kept.append(bytearray(5_000_000))
+
+        timer = threading.Timer(0.3, leak)
+        timer.start()
+        response, profile = ask(order(kind="memory"))
+        timer.join()
+        self.assertEqual((response["state"], response["bytes"]), ("kept", len(profile)))
+        self.assertGreater(response["facts"]["samples"], 0)
+        read = fields(gzip.decompress(profile))
+        texts = [value.decode() for number, value in read if number == 6]
+        types = [[texts[of] for _, of in fields(value)] for number, value in read if number == 1]
+        self.assertEqual(types, [["inuse_objects", "count"], ["inuse_space", "bytes"]])
+        self.assertEqual([texts[value] for number, value in read if number == 14], ["inuse_space"])
+        comments = dict(text.split("=") for text in texts if text.startswith("plimsoll."))
+        self.assertEqual(comments["plimsoll.kind"], "memory")
+        self.assertGreater(int(comments["plimsoll.leaked_bytes"]), 5_000_000)
+        self.assertGreater(int(comments["plimsoll.peak_bytes"]), 5_000_000)
+        self.assertEqual(comments["plimsoll.allocations"], str(response["facts"]["samples"]))
+        self.assertTrue([text for text in texts if text.endswith("leak")])
+        self.assertFalse(tracemalloc.is_tracing())
+
+    def test_memory_of_a_job_that_stops_tracing_has_its_reason(self):
+        with mock.patch.object(allocations, "watched", lambda *_: None):
+            self.assertEqual(ask(order(kind="memory"))[0]["state"], {"failed": "cancelled"})
+
+    def test_spans_of_the_capture_come_back(self):
+        given = ("block", clock(), clock(), {})
+        spans.note(*given)
+        timer = threading.Timer(0.3, spans.note, given)
+        timer.start()
+        response, trace = ask(order(kind="trace"))
+        timer.join()
+        self.assertEqual((response["state"], response["facts"]["samples"]), ("kept", 1))
+        events = json.loads(gzip.decompress(trace))["traceEvents"]
+        self.assertEqual([of["name"] for of in events if of["ph"] == "X"], ["block"])
+        self.assertEqual(spans.RINGS, [])
+
+    def test_kinds_have_their_names_and_others_are_not_supported(self):
+        for kind, state in [
+            ("cpu", "kept"),
+            ("heap", {"failed": "not_supported"}),
+            (None, {"failed": "not_supported"}),
+            ([], None),
+        ]:
+            with self.subTest(kind):
+                response, _ = ask(order(kind=kind))
+                self.assertEqual((response or {}).get("state"), state)
+        for kind in ("memory", "trace"):
+            with self.subTest(kind):
+                self.assertIsNone(ask(order(kind=kind, seconds=10_000))[0])
+                refused = {"refused": "process_not_found"}
+                self.assertEqual(ask(order(kind=kind, pid=1))[0]["state"], refused)
+
+    def test_what_is_too_large_is_not_sent(self):
+        large = mock.patch.object(captures.limits, "PROFILE_BYTES_MAX", 10)
+        for kind in ("memory", "trace"):
+            with self.subTest(kind), large:
+                response, profile = ask(order(kind=kind))
+                self.assertEqual((response["state"], profile), ({"failed": "too_large"}, b""))
 
     def test_a_second_order_waits_for_its_turn_elsewhere(self):
         with mock.patch.object(captures, "is_sampling", lambda: True):
@@ -159,6 +226,13 @@ class Pprof(unittest.TestCase):
         self.assertEqual((texts[label[1]], texts[label[2]]), ("thread", "main"))
         self.assertEqual((of(9), of(10), of(12)), ([5], [7], [10]))
         self.assertEqual([texts[number] for number in of(13)[0]], ["remark"])
+        self.assertEqual([texts[number] for number in of(14)], ["wall"])
+
+    def test_growth_has_blocks_and_bytes_of_its_stack_and_no_thread(self):
+        stack = Stack("", (Frame("f", "a/b.py", 3),))
+        found = fields(gzip.decompress(encode_growth([allocations.Growth(stack, 2, 70)], 5, 7)))
+        [sample] = [dict(fields(value)) for number, value in found if number == 2]
+        self.assertEqual((list(sample[2]), sample.get(3)), ([2, 70], None))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Each silent dead end warns once, with its cause and its fix; what is off on purpose is silent."""
 
 import os
+import sys
 import tempfile
 import unittest
 import warnings
@@ -174,7 +175,9 @@ print(shown[0].replace("plimsoll: ", "PlimsollWarning: "))
                 file.write("import plimsoll\n\n@plimsoll.timed('op')\ndef call(): pass\n")
             on = {**OFF, "PLIMSOLL_ENABLE": "1"}
             printed = run_command([path], self.listening.path, **on)
-            self.assertIn(f"{path}:3: PlimsollWarning: plimsoll: timers are off", printed)
+            # Before Python 3.11 the call of a decorator has the line of its function.
+            line = 3 if sys.version_info >= (3, 11) else 4
+            self.assertIn(f"{path}:{line}: PlimsollWarning: plimsoll: timers are off", printed)
             quiet = {**OFF, "PLIMSOLL_ENABLE": "0", "PLIMSOLL_FLUSH_MS": "x"}
             self.assertEqual(run_command([path], self.listening.path, **quiet), "")
             printed = run_command([path], self.listening.path, **{**OFF, "PLIMSOLL_ENABLE": "on"})
