@@ -222,6 +222,11 @@ checked_name!(
     RunName, "run name", TOKEN_BYTES_MAX, "letters, digits and '_.-'",
     |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c)
 );
+checked_name!(
+    /// The name under which a profile is kept.
+    ProfileName, "profile name", TOKEN_BYTES_MAX, "letters, digits and '_.-'",
+    |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c)
+);
 
 /// Digits of the largest partition.
 const PARTITION_DIGITS_MAX: usize = 2;

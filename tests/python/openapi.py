@@ -18,7 +18,8 @@ import tempfile
 import urllib.request
 
 # Operations whose rules a schema cannot state: a range has its ends in order, a silence ends in the
-# future and within 30 days, nodes keep some windows alone. What fits the document may be rejected.
+# future and within 30 days, nodes keep some windows alone, a stretch of the past goes with its kind
+# of profile. What fits the document may be rejected.
 STRICTER = [
     "/api/v1/query",
     "/api/v1/bottlenecks",
@@ -33,7 +34,11 @@ STRICTER = [
     "/api/v1/alerts/acknowledge",
 ]
 # Without a captured profile none of these can succeed.
-NEEDS_PROFILE = ("POST /api/v1/profiles", "GET /api/v1/profiles/{id}")
+NEEDS_PROFILE = (
+    "POST /api/v1/profiles",
+    "DELETE /api/v1/profiles",
+    "GET /api/v1/profiles/",
+)
 # A stream of events has no end.
 ENDLESS = "/api/v1/stream"
 EXAMPLES_MAX = 12

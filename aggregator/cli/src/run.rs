@@ -1,5 +1,5 @@
 //! `plimsoll run`: starts a command whose samples carry the label of a run, and reports its start,
-//! its end and its outcome to the node.
+//! its end and its outcome to the node. `run_profile` profiles it meanwhile.
 
 use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -22,7 +22,9 @@ use signal_hook::low_level::siginfo::Cause;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use crate::run_results::{Recording, VARIABLE};
+use crate::run_profile::{RunProfile, RunProfiler, TRACE_DIR, TRACE_SECONDS};
+use crate::run_results::{Recording, RunResults, VARIABLE};
+use crate::terminal_text::safe;
 
 const LABELS: &str = "PLIMSOLL_LABELS";
 const SOCKET: &str = "PLIMSOLL_SOCKET";
@@ -40,6 +42,7 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
   plimsoll run --name v42 -- python train.py
   plimsoll run --name v42 --label rank=3 -- ./serve --port 8080
   plimsoll run --name v42 --results v42.json -- python train.py
+  plimsoll run --name v42 --profile cpu,trace --trace-dir ./traces -- python train.py
   plimsoll report run:v42 --results v42.json --output report.html
   plimsoll query epoch_hook --rollup run --value v42 --last 1d
   plimsoll runs
@@ -47,7 +50,12 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
 every series, PLIMSOLL_SOCKET if --socket is given, and PLIMSOLL_ENABLE=1 and
 PLIMSOLL_ENABLE_TIMERS=1 unless they are set. With --results also PLIMSOLL_EPOCHS_FILE, to which the
-Python package writes each epoch and cycle as recorded. The node gets an event at the start, with the name of
+Python package writes each epoch and cycle as recorded. With --profile cpu, up to 16 Python processes of
+the command are sampled from outside 100 times a second for as long as they run, into DIR/NAME.cpu.pb.gz
+and DIR/NAME.cpu.svg. With --profile trace the command gets PLIMSOLL_TRACE_DIR, and what it leaves there
+(*.trace.json, compressed or not, as torch.profiler.tensorboard_trace_handler(DIR) does) is read.
+DIR/NAME.json has the epochs, and as top_ops the operators of PyTorch that take most, without a trace the
+functions. The node gets an event at the start, with the name of
 the program but not its arguments, which may hold secrets, and at the end, with the exit code. The
 exit code is the command's own, or 128 plus the signal that killed it. Signals that would end this
 program are passed on (HUP, INT, QUIT, TERM, USR1, USR2, ALRM and others).")]
@@ -65,6 +73,12 @@ pub struct RunArgs {
     /// Write the exit code, each epoch as recorded and the peak of memory to this file, as JSON
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
+    /// What to profile
+    #[arg(long, value_enum, value_delimiter = ',', requires = "trace_dir", value_name = "WHAT")]
+    profile: Vec<RunProfile>,
+    /// Folder for profiles and traces
+    #[arg(long, value_name = "DIR", requires = "profile")]
+    trace_dir: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -95,13 +109,28 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
         command.env(switch, "1");
     }
 
-    let recording = args.results.as_deref().map(Recording::start).transpose()?;
+    let results = args.results.as_deref();
+    let mut profiler = args.trace_dir.as_deref().map(RunProfiler::prepare).transpose()?;
+    let is_recorded = results.is_some() || profiler.is_some();
+    let recording = is_recorded.then(|| Recording::start(results)).transpose()?;
     if let Some(recording) = &recording {
         command.env(VARIABLE, recording.lines());
+    }
+    let trace_dir = args.trace_dir.as_deref().filter(|_| args.profile.contains(&RunProfile::Trace));
+    if let Some(dir) = trace_dir {
+        // The command may run elsewhere.
+        command.env(TRACE_DIR, std::path::absolute(dir)?).env(TRACE_SECONDS.0, TRACE_SECONDS.1);
     }
 
     let watch = Stopwatch::start();
     let mut child = command.spawn().with_context(|| format!("{program:?} cannot be started"))?;
+    if let Some(profiler) = profiler.as_mut().filter(|_| args.profile.contains(&RunProfile::Cpu)) {
+        let root = child.id().and_then(|id| i32::try_from(id).ok());
+        let sampled = root.map(|root| profiler.sample(root));
+        if let Some(Err(error)) = sampled {
+            eprintln!("plimsoll: {error:#}");
+        }
+    }
     let what = Report { run: &args.name, what: "started", kind: "info" };
     // Not its arguments, which may hold secrets: everyone who may read the page sees events.
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -115,11 +144,29 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let what = Report { run: &args.name, what: "ended", kind };
     report(&socket, &what, &text, &tags(&pairs, ENDED, Some(code)));
     // The exit code stays the command's own.
-    let written = recording.map(|recording| recording.end(&args.name, code, seconds));
-    if let Some(Err(error)) = written {
-        eprintln!("plimsoll: {error:#}");
+    if let Some(recording) = recording {
+        let found = recording.end(&args.name, code, seconds);
+        if let Err(error) = write_results(args, found, profiler) {
+            eprintln!("plimsoll: {error:#}");
+        }
     }
     Ok(ExitCode::from(code))
+}
+
+/// Writes the results to each file that was asked for.
+fn write_results(
+    args: &RunArgs,
+    mut found: RunResults,
+    profiler: Option<RunProfiler<'_>>,
+) -> Result<()> {
+    if let Some(profiler) = profiler {
+        let operators = profiler.end(&args.name);
+        operators.missing.iter().for_each(|why| eprintln!("plimsoll: profile: {}", safe(why)));
+        (found.top_ops, found.top_ops_missing) = (Some(operators.top), operators.missing);
+    }
+    let beside = args.trace_dir.as_ref().map(|dir| dir.join(format!("{}.json", args.name)));
+    let files = beside.iter().chain(&args.results);
+    files.map(|path| found.write(path)).collect()
 }
 
 /// The signals that are passed on: all that would end this process, and others that people send.

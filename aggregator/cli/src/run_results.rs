@@ -1,5 +1,6 @@
-//! What `plimsoll run --results` leaves: how the command ended, and the epochs that its processes
-//! wrote to the file that it named for them, each as recorded and in order.
+//! What `plimsoll run --results` and `--profile` leave: how the command ended, the epochs that its
+//! processes wrote to the file that it named for them, each as recorded and in order, and what took
+//! most of its time.
 //!
 //! The lines are those of processes of the job, so they are read as hostile: one that is damaged is
 //! counted and costs nothing else. DESIGN A198.
@@ -40,6 +41,25 @@ pub(crate) struct RunResults {
     pub(crate) seconds: f64,
     #[serde(flatten)]
     pub(crate) epochs: RecordedEpochs,
+    /// Of a run with `--profile`: operators of PyTorch if it left traces, else functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) top_ops: Option<Vec<TopOperator>>,
+    /// Why some are missing, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) top_ops_missing: Vec<String>,
+}
+
+/// An operator, a kernel or a function, and its time in all processes together.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TopOperator {
+    pub(crate) name: String,
+    /// Without what it calls.
+    pub(crate) self_ms: f64,
+    pub(crate) total_ms: f64,
+    /// Unknown of a function that was sampled.
+    pub(crate) calls: Option<u64>,
+    /// `cpu` or `cuda`.
+    pub(crate) device: String,
 }
 
 /// The epochs of a run and what its processes stated beside them.
@@ -76,9 +96,8 @@ enum Line {
     },
 }
 
-/// The file that processes write, in a directory of its own, and where the results go.
+/// The file that processes write, in a directory of its own.
 pub(crate) struct Recording {
-    results: PathBuf,
     dir: TempDir,
 }
 
@@ -86,13 +105,15 @@ impl Recording {
     /// Makes the empty file.
     ///
     /// # Errors
-    /// When it cannot be made, or the results have no directory.
-    pub(crate) fn start(results: &Path) -> Result<Self> {
-        let folder = std::path::absolute(results)?.parent().map(Path::to_path_buf);
-        let has_folder = folder.is_some_and(|folder| folder.is_dir());
-        ensure!(has_folder, "--results {}: its directory does not exist", results.display());
+    /// When it cannot be made, or results that are to be written have no directory.
+    pub(crate) fn start(results: Option<&Path>) -> Result<Self> {
+        if let Some(results) = results {
+            let folder = std::path::absolute(results)?.parent().map(Path::to_path_buf);
+            let has_folder = folder.is_some_and(|folder| folder.is_dir());
+            ensure!(has_folder, "--results {}: its directory does not exist", results.display());
+        }
         let dir = tempfile::tempdir().context("a directory for the epochs of the run")?;
-        let recording = Self { results: results.to_owned(), dir };
+        let recording = Self { dir };
         File::create(recording.lines()).context("a file for the epochs of the run")?;
         Ok(recording)
     }
@@ -101,12 +122,8 @@ impl Recording {
         self.dir.path().join("epochs.jsonl")
     }
 
-    /// Writes the results.
-    ///
-    /// # Errors
-    /// When the results cannot be written.
-    pub(crate) fn end(self, run: &str, exit_code: u8, seconds: f64) -> Result<()> {
-        let (format, run) = (FORMAT.to_owned(), run.to_owned());
+    /// The results.
+    pub(crate) fn end(self, run: &str, exit_code: u8, seconds: f64) -> RunResults {
         // What is known of the run is written whatever its job made of the file.
         let epochs = match lines_of(&self.lines()) {
             Ok(lines) => RecordedEpochs::of(&lines),
@@ -115,13 +132,29 @@ impl Recording {
                 RecordedEpochs { epochs_missing, ..RecordedEpochs::default() }
             }
         };
-        let results = RunResults { format, version: VERSION, run, exit_code, seconds, epochs };
-        std::fs::write(&self.results, serde_json::to_string(&results)? + "\n")
-            .with_context(|| format!("--results {}", self.results.display()))
+        RunResults {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            run: run.to_owned(),
+            exit_code,
+            seconds,
+            epochs,
+            top_ops: None,
+            top_ops_missing: Vec::new(),
+        }
     }
 }
 
 impl RunResults {
+    /// Writes them to a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, serde_json::to_string(self)? + "\n")
+            .with_context(|| path.display().to_string())
+    }
+
     /// The results in a file.
     ///
     /// # Errors
@@ -304,10 +337,10 @@ mod tests {
     fn results_of_another_program_or_version_are_refused_with_their_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
-        let recording = Recording::start(&path).unwrap();
+        let recording = Recording::start(Some(&path)).unwrap();
         std::fs::write(recording.lines(), line(1, "epoch", 1_500_000)).unwrap();
         let lines = recording.lines();
-        recording.end("v42", 3, 2.5).unwrap();
+        recording.end("v42", 3, 2.5).write(&path).unwrap();
         assert!(!lines.exists(), "its directory is gone");
         let found = RunResults::read(&path).unwrap();
         assert_eq!((found.run.as_str(), found.exit_code, found.seconds), ("v42", 3, 2.5));
@@ -323,7 +356,7 @@ mod tests {
             let error = RunResults::read(&path).unwrap_err().to_string();
             assert!(error.contains("r.json: ") && error.contains(words), "{error}");
         }
-        let absent = Recording::start(&dir.path().join("no/r.json")).map(drop).unwrap_err();
+        let absent = Recording::start(Some(&dir.path().join("no/r.json"))).map(drop).unwrap_err();
         assert!(absent.to_string().ends_with("its directory does not exist"), "{absent}");
     }
 

@@ -54,7 +54,7 @@ export async function get<T>(url: string, signal?: AbortSignal): Promise<T> {
   const text = await response.text();
   if (!response.ok) throw new Failure(response.status, text.trim() || response.statusText);
   if (!response.headers.get("content-type")?.startsWith("application/json")) return text as T;
-  const page = (/\d{16}/.test(text) ? parse(text, exact) : parse(text)) as { at_seconds?: number };
+  const page = (/(?<![\d.])\d{16}/.test(text) ? parse(text, exact) : parse(text)) as { at_seconds?: number };
   noteTime(page);
   return page as T;
 }

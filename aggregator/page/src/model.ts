@@ -479,8 +479,11 @@ export interface ComparedRate {
 /** The node of a scope; empty for the fleet. */
 export const nodeOf = (scope: Scope): string => (scope === "fleet" ? "" : scope.node);
 
+export const KINDS = ["cpu", "memory", "trace", "past"] as const;
+
 export interface ProfileRow {
   id: string;
+  kind: (typeof KINDS)[number];
   node: string;
   operation: string | null;
   labels: Labels;
@@ -502,6 +505,7 @@ export interface ProfileRow {
     fix: string;
   };
   bytes: number;
+  kept_as?: string;
 }
 
 export interface ProfilesPage {

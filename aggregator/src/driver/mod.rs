@@ -543,6 +543,9 @@ impl Driver {
                 store: self.captures.as_ref().map(|captures| captures.store.clone()),
             })),
             Query::Capture(request, answer) => drop(answer.send(self.on_capture(request))),
+            Query::StopCapture(id, answer) => {
+                drop(answer.send(self.core.captures_mut().stop(id)));
+            }
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
                 let reader = self.checkpointer.history.clone();

@@ -61,6 +61,13 @@ pub const PROFILES_MAX: usize = 10_000;
 /// Bytes of the line of facts at the start of a profile's file: names and labels of a row have some
 /// four kilobytes, its texts less than two.
 pub const FACTS_BYTES_MAX: usize = 16 * 1024;
+/// Profiles that are kept under a name and do not expire: with the largest of 4 MiB they add as
+/// many bytes as [`PROFILES_BYTES_MAX`].
+pub const NAMED_MAX: usize = 64;
+/// Bytes of a trace once it is inflated: an event takes some 100, and compresses to a tenth.
+pub const TRACE_BYTES_MAX: u64 = 1 << 26;
+/// Functions of a ranking.
+pub const FUNCTIONS_MAX: usize = 500;
 /// Profiles on one page.
 pub const PAGE_MAX: usize = 1_000;
 /// Profiles of a range that rules of bottlenecks read, the newest ones: each takes some

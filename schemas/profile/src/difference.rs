@@ -3,10 +3,12 @@
 //!
 //! DESIGN S88.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use thiserror::Error;
 
+use crate::functions::{FunctionSums, by_function};
 use crate::labels::ThreadState;
 use crate::name::Name;
 use crate::profile::{Profile, ValueType};
@@ -33,8 +35,10 @@ impl Sides {
     pub fn mean(self) -> f64 {
         self.culprit.midpoint(self.peer)
     }
+}
 
-    fn add(&mut self, other: Self) {
+impl AddAssign for Sides {
+    fn add_assign(&mut self, other: Self) {
         self.culprit += other.culprit;
         self.peer += other.peer;
     }
@@ -114,7 +118,7 @@ impl Difference {
     #[must_use]
     pub fn total(&self) -> Sides {
         let mut total = Sides::default();
-        self.stacks.values().for_each(|sides| total.add(*sides));
+        self.stacks.values().for_each(|sides| total += *sides);
         total
     }
 
@@ -135,45 +139,22 @@ impl Difference {
 
     /// Every function of either side, in the order of names.
     fn functions(&self) -> Vec<FunctionDifference> {
-        let mut functions: BTreeMap<(&Name, &Name), Accumulated> = BTreeMap::new();
-        for (stack, sides) in &self.stacks {
-            let mut seen = BTreeSet::new();
-            // From the leaf: a recursion counts once, at its deepest line.
-            for (above_leaf, frame) in stack.frames().iter().rev().enumerate() {
-                let name = (&frame.function, &frame.file);
-                if !seen.insert(name) {
-                    continue;
-                }
-                let function = functions.entry(name).or_default();
-                function.total.add(*sides);
-                function.lines.entry(frame.line).or_default().add(*sides);
-                if above_leaf == 0 {
-                    function.own.add(*sides);
-                }
-            }
-        }
-        functions.into_iter().map(|(name, function)| function.finish(name)).collect()
+        let sums = by_function(self.stacks.iter().map(|(stack, sides)| (stack, *sides)));
+        sums.into_iter().map(function_difference).collect()
     }
 }
 
-#[derive(Default)]
-struct Accumulated {
-    own: Sides,
-    total: Sides,
-    lines: BTreeMap<u32, Sides>,
-}
-
-impl Accumulated {
-    fn finish(self, (function, file): (&Name, &Name)) -> FunctionDifference {
-        let size = |sides: &Sides| (sides.delta().abs(), sides.mean());
-        let hottest = self.lines.iter().rev().max_by(|(_, a), (_, b)| {
-            let ((delta_a, mean_a), (delta_b, mean_b)) = (size(a), size(b));
-            delta_a.total_cmp(&delta_b).then(mean_a.total_cmp(&mean_b))
-        });
-        let line = hottest.map_or(0, |(line, _)| *line);
-        let frame = Frame { function: function.clone(), file: file.clone(), line };
-        FunctionDifference { frame, own: self.own, total: self.total }
-    }
+fn function_difference(
+    ((function, file), sums): ((&Name, &Name), FunctionSums<Sides>),
+) -> FunctionDifference {
+    let size = |sides: &Sides| (sides.delta().abs(), sides.mean());
+    let hottest = sums.lines.iter().rev().max_by(|(_, a), (_, b)| {
+        let ((delta_a, mean_a), (delta_b, mean_b)) = (size(a), size(b));
+        delta_a.total_cmp(&delta_b).then(mean_a.total_cmp(&mean_b))
+    });
+    let line = hottest.map_or(0, |(line, _)| *line);
+    let frame = Frame { function: function.clone(), file: file.clone(), line };
+    FunctionDifference { frame, own: sums.own, total: sums.total }
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::difference::Difference;
 use crate::labels::ThreadState;
-use crate::limits::{FLAME_NODES_MAX, FLAME_SHARE_MIN};
+use crate::limits::{FLAME_NODES_MAX, FLAME_SHARE_MIN, FLAME_WHOLE_NODES_MAX};
 use crate::profile::{Profile, ValueType};
-use crate::stack::{Frame, Stack};
+use crate::stack::Frame;
 
 /// What stands above all roots.
 const ALL: &str = "all";
@@ -54,20 +54,63 @@ pub struct FlameNode {
     pub children: Vec<FlameNode>,
 }
 
-/// The stacks of threads in one state, or of all.
-#[must_use]
-pub fn of_profile(profile: &Profile, state: Option<ThreadState>) -> FlameGraph {
-    let values = profile.values(state).into_iter();
-    let rows = values.map(|(stack, value)| Row::new(stack, value as f64, None));
-    graph(profile.value_type(), rows.collect())
+/// Which nodes of a tree stand alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Detail {
+    share_min: f64,
+    nodes_max: usize,
 }
 
-/// Culprit and peer in one tree.
+impl Detail {
+    /// What a picture has room for.
+    pub const PICTURE: Self = Self { share_min: FLAME_SHARE_MIN, nodes_max: FLAME_NODES_MAX };
+    /// Every node, for what zooms in; only of too many the heaviest.
+    pub const WHOLE: Self = Self { share_min: 0.0, nodes_max: FLAME_WHOLE_NODES_MAX };
+}
+
+/// The stacks of threads in one state, or of all, as a picture.
+#[must_use]
+pub fn of_profile(profile: &Profile, state: Option<ThreadState>) -> FlameGraph {
+    detailed(profile, state, Detail::PICTURE)
+}
+
+/// The same in any detail.
+#[must_use]
+pub fn detailed(profile: &Profile, state: Option<ThreadState>, detail: Detail) -> FlameGraph {
+    let values = profile.values(state).into_iter();
+    let rows = values.map(|(stack, value)| Row::new(stack.frames(), value as f64, None));
+    graph(profile.value_type(), rows.collect(), detail)
+}
+
+/// The whole tree, in which the threads are the children of the root.
+#[must_use]
+pub fn by_thread(profile: &Profile, state: Option<ThreadState>) -> FlameGraph {
+    let chosen = profile.samples().filter(|s| state.is_none() || s.labels.state == state);
+    let stacks: Vec<(Vec<Arc<Frame>>, u64)> = chosen
+        .map(|sample| {
+            let thread = Frame::marker(&sample.labels.thread_title());
+            let frames = [thread].into_iter().chain(sample.stack.frames().iter().cloned());
+            (frames.collect(), sample.count * profile.period())
+        })
+        .collect();
+    let rows = stacks.iter().map(|(frames, value)| Row::new(frames, *value as f64, None));
+    graph(profile.value_type(), rows.collect(), Detail::WHOLE)
+}
+
+/// Culprit and peer in one tree, as a picture.
 #[must_use]
 pub fn of_difference(difference: &Difference) -> FlameGraph {
-    let rows = difference.stacks.iter();
-    let rows = rows.map(|(stack, sides)| Row::new(stack, sides.mean(), Some(sides.delta())));
-    graph(&difference.value_type, rows.collect())
+    detailed_difference(difference, Detail::PICTURE)
+}
+
+/// The same in any detail.
+#[must_use]
+pub fn detailed_difference(difference: &Difference, detail: Detail) -> FlameGraph {
+    let rows = difference
+        .stacks
+        .iter()
+        .map(|(stack, sides)| Row::new(stack.frames(), sides.mean(), Some(sides.delta())));
+    graph(&difference.value_type, rows.collect(), detail)
 }
 
 /// A stack with its value.
@@ -79,8 +122,8 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(stack: &'a Stack, value: f64, delta: Option<f64>) -> Self {
-        Self { frames: stack.frames(), value, delta }
+    fn new(frames: &'a [Arc<Frame>], value: f64, delta: Option<f64>) -> Self {
+        Self { frames, value, delta }
     }
 
     /// By functions; a stack comes before those that go on from it.
@@ -91,17 +134,17 @@ impl<'a> Row<'a> {
     }
 }
 
-fn graph(value_type: &ValueType, mut rows: Vec<Row<'_>>) -> FlameGraph {
+fn graph(value_type: &ValueType, mut rows: Vec<Row<'_>>, detail: Detail) -> FlameGraph {
     rows.sort_by(Row::compare);
     let total: f64 = rows.iter().map(|row| row.value).sum();
 
-    let mut root = node(&rows, 0, total * FLAME_SHARE_MIN);
+    let mut root = node(&rows, 0, total * detail.share_min);
     let mut values = Vec::new();
     collect_values(&root, &mut values);
-    if values.len() > FLAME_NODES_MAX {
+    if values.len() > detail.nodes_max {
         // No node is heavier than its caller, so the heaviest form a tree.
         values.sort_by(|a, b| b.total_cmp(a));
-        root = node(&rows, 0, values[FLAME_NODES_MAX]);
+        root = node(&rows, 0, values[detail.nodes_max]);
     }
     root.name = ALL.to_owned();
     FlameGraph { kind: value_type.kind.to_string(), unit: value_type.unit.to_string(), root }
@@ -169,6 +212,7 @@ mod tests {
 
     use super::*;
     use crate::difference::subtract;
+    use crate::stack::Stack;
     use crate::tests::{profile, profiles};
 
     const SECOND: u64 = 1_000_000_000;

@@ -47,6 +47,20 @@ pub struct SampleLabels {
     pub rank: Name,
 }
 
+impl SampleLabels {
+    /// The thread with its node and rank, as far as they are known.
+    #[must_use]
+    pub fn thread_title(&self) -> String {
+        let thread = if self.thread.as_str().is_empty() { "thread" } else { self.thread.as_str() };
+        let place =
+            [("node ", &self.node), ("rank ", &self.rank)].map(|(word, of)| match of.as_str() {
+                "" => String::new(),
+                name => format!(", {word}{name}"),
+            });
+        format!("{thread}{}", place.concat())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

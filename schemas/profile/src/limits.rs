@@ -41,3 +41,7 @@ pub const SAMPLE_TYPES_MAX: usize = 16;
 pub const FLAME_SHARE_MIN: f64 = 0.001;
 /// Nodes of a flame graph, without `(other)`: 1.5 MiB of SVG.
 pub const FLAME_NODES_MAX: usize = 5_000;
+/// Nodes of a tree for what zooms in: 2.5 MiB of data, drawn in some 10 ms.
+pub const FLAME_WHOLE_NODES_MAX: usize = 50_000;
+/// Functions in the table of a page.
+pub const PAGE_FUNCTIONS_MAX: usize = 200;

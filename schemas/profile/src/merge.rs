@@ -1,12 +1,12 @@
 //! Adds profiles: exact, in any order, with the same result.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::difference::{MixError, check_types};
-use crate::labels::SampleLabels;
 use crate::profile::{Profile, ValueType};
-use crate::stack::Stack;
+use crate::stack::{Frame, Stack};
 
 /// All samples of all profiles. Durations add up, so that rates are those of a mean profile.
 /// Periods that differ become their highest common divisor. If there are more stacks than a profile
@@ -23,19 +23,23 @@ pub fn merge(profiles: &[&Profile]) -> Result<Profile, MixError> {
     }
 
     let period = profiles.iter().fold(0, |common, profile| divisor(common, profile.period()));
-    let mut counts: BTreeMap<(&SampleLabels, &Stack), u64> = BTreeMap::new();
+    let mut frames = FrameNumbers::default();
+    let mut counts: HashMap<_, (&Stack, u64)> = HashMap::new();
     for profile in profiles {
         for sample in profile.samples() {
             let count = sample.count * (profile.period() / period);
-            *counts.entry((sample.labels, sample.stack)).or_default() += count;
+            let key = (sample.labels, frames.of_stack(sample.stack));
+            counts.entry(key).or_insert((sample.stack, 0)).1 += count;
         }
     }
 
     let value_type = profiles.first().map_or_else(ValueType::wall, |p| p.value_type().clone());
     let mut merged = Profile::new(value_type, period);
-    let mut heaviest_first: Vec<_> = counts.into_iter().collect();
-    heaviest_first.sort_by_key(|(key, count)| (Reverse(*count), *key));
-    for ((labels, stack), count) in heaviest_first {
+    let counted = counts.into_iter();
+    let counted = counted.map(|((labels, _), (stack, count))| (Reverse(count), labels, stack));
+    let mut heaviest_first: Vec<_> = counted.collect();
+    heaviest_first.sort_unstable();
+    for (Reverse(count), labels, stack) in heaviest_first {
         merged.add(stack.clone(), labels.clone(), count);
     }
 
@@ -47,6 +51,28 @@ pub fn merge(profiles: &[&Profile]) -> Result<Profile, MixError> {
     Ok(merged)
 }
 
+/// A number for each frame, whichever profile it is of: stacks of several profiles share no frames,
+/// and comparing their names one by one would take most of the time of a merge.
+#[derive(Default)]
+struct FrameNumbers<'a> {
+    numbers: HashMap<&'a Frame, u32>,
+    /// Those of frames that were met before.
+    by_address: HashMap<*const Frame, u32>,
+}
+
+impl<'a> FrameNumbers<'a> {
+    fn of_stack(&mut self, stack: &'a Stack) -> Box<[u32]> {
+        stack.frames().iter().map(|frame| self.of(frame)).collect()
+    }
+
+    fn of(&mut self, frame: &'a Arc<Frame>) -> u32 {
+        *self.by_address.entry(Arc::as_ptr(frame)).or_insert_with(|| {
+            let next = u32::try_from(self.numbers.len()).expect("profiles bound their frames");
+            *self.numbers.entry(frame).or_insert(next)
+        })
+    }
+}
+
 /// The highest common divisor; of 0 and a number the number.
 fn divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { divisor(b, a % b) }
@@ -54,9 +80,12 @@ fn divisor(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::labels::SampleLabels;
     use crate::limits::STACKS_MAX;
     use crate::stack::Frame;
     use crate::tests::{profile, profiles, stack};

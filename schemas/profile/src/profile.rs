@@ -3,7 +3,7 @@
 //! It is bounded: what finds no room is counted in the stack `[truncated]` of its thread state, so
 //! its total stays exact.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::time::Wall;
@@ -54,8 +54,8 @@ pub struct Profile {
     /// same once it is read from a file.
     stacks: usize,
     total: u64,
-    /// The frames of all stacks, each once.
-    frames: BTreeSet<Arc<Frame>>,
+    /// The frames of all stacks, each once; found by hash, since many have long names alike.
+    frames: HashSet<Arc<Frame>>,
 }
 
 /// A stack with labels, and how often it was seen.
@@ -96,7 +96,7 @@ impl Profile {
             samples: BTreeMap::new(),
             stacks: 0,
             total: 0,
-            frames: BTreeSet::new(),
+            frames: HashSet::new(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Profile {
             return truncated;
         }
         let is_new = |frame: &&Arc<Frame>| !self.frames.contains(*frame);
-        let new: BTreeSet<_> = key.stack.frames().iter().filter(is_new).collect();
+        let new: HashSet<_> = key.stack.frames().iter().filter(is_new).collect();
         if self.frames.len() + new.len() > FRAME_TABLE_MAX {
             return truncated;
         }

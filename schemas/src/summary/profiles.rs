@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Labels, NodeName, Operation, RuleName};
+use crate::ids::{Labels, NodeName, Operation, ProfileName, RuleName};
 use crate::labelled;
 use crate::wire::capture::{CaptureFacts, CaptureId, CaptureKind};
 
@@ -83,6 +83,9 @@ pub struct ProfileRow {
     pub facts: CaptureFacts,
     /// Bytes of the profile.
     pub bytes: u64,
+    /// The name under which it is kept for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_as: Option<ProfileName>,
 }
 
 labelled! {

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import unittest
+from random import Random
 
 from playwright.sync_api import expect, sync_playwright
 
@@ -334,7 +335,9 @@ class GlanceAtProfiles(unittest.TestCase):
                           "firing_severity": None, "changed_at_seconds": None,
                           "as_of_seconds": time.time(), "stale": False}
         rows = [captured("a" * 32, "node-2", peer="b" * 32), captured("b" * 32, "node-1"),
-                captured("c" * 32, "node-3", state="refused", reason="no_key")]
+                captured("c" * 32, "node-3", state="refused", reason="no_key"),
+                captured("d" * 32, "node-4") | {"kept_as": "v41"},
+                captured("e" * 32, "node-5") | {"kind": "trace"}]
         self.api.answers[self.PROFILES] = {"profiles": rows}
         for row in rows:
             self.api.answers[f"{self.PROFILES}/{row['id']}"] = row
@@ -351,15 +354,19 @@ class GlanceAtProfiles(unittest.TestCase):
     def test_the_list_leads_to_a_profile_and_to_a_difference(self):
         page = self.open("?view=profiles", "tbody tr")
         rows = page.locator("tbody tr")
-        expect(rows).to_have_count(3)
+        expect(rows).to_have_count(5)
         expect(rows.nth(2)).to_contain_text("no_key")
+        expect(rows.nth(3)).to_contain_text("cpu, v41")
         expect(page.get_by_role("link", name="node-3")).to_have_count(0)
         self.tree(flame("all", 4e9, [flame("main", 4e9)]))
         page.get_by_role("link", name="node-2").click()
         expect(page.locator("h1")).to_contain_text("node-2")
-        difference = page.get_by_role("link", name="Difference from its peer")
-        expect(difference).to_have_attribute(
-            "href", f"?view=profile&id={'a' * 32}&minus={'b' * 32}")
+        others = page.get_by_label("Difference from")
+        expect(others.locator("option").nth(1)).to_have_text(re.compile("its peer node-1 "))
+        expect(others.locator("option").nth(2)).to_have_text(re.compile("v41 "))
+        others.select_option("b" * 32)
+        expect(page).to_have_url(re.compile(f"id={'a' * 32}&minus={'b' * 32}"))
+        others.select_option("none")
         expect(page.get_by_role("link", name="Download pprof")).to_have_attribute(
             "href", f"api/v1/profiles/{'a' * 32}/pprof")
         self.accessible(page)
@@ -372,7 +379,7 @@ class GlanceAtProfiles(unittest.TestCase):
         expect(frames).to_have_count(5)
         self.assertEqual(page.locator("main img").count(), 0)
         row = page.locator("tbody tr").first
-        expect(row).to_have_text(re.compile(r"load.*2.s50.%"))
+        expect(row).to_have_text(re.compile(r"load.*2.s50.%3.s75.%"))
 
         page.get_by_label("Search").fill("READ")
         expect(page.locator(".found")).to_have_count(1)
@@ -390,6 +397,107 @@ class GlanceAtProfiles(unittest.TestCase):
         expect(frames).to_have_count(5)
         self.assertAlmostEqual(zoomed.bounding_box()["width"], whole * 3 / 4, delta=4)
         self.accessible(page)
+
+    def test_filters_are_in_the_address_and_in_the_request(self):
+        requests = []
+        self.page.on("request", lambda request: requests.append(request.url))
+        time = "from=1000000000000&to=1000000600000"
+        page = self.open(f"?view=profiles&node=node-2&rule=slow&{time}", "tbody tr")
+        wanted = f"{self.PROFILES}?node=node-2&rule=slow&from=1000000000.000&to=1000000600.000"
+        until("the list is requested", 9, lambda: self.api.url + wanted in requests)
+        page.get_by_label("Kind").select_option("memory")
+        page.get_by_label("Node").fill("node-7")
+        page.get_by_label("Node").press("Enter")
+        page.get_by_role("link", name="Ordered by slow").click()
+        expect(page).to_have_url(re.compile(f"node=node-7&{time}&kind=memory"))
+        kind = f"{self.PROFILES}?kind=memory&node=node-7&from=1000000000.000"
+        until("the filters are requested", 9,
+              lambda: any(url.startswith(self.api.url + kind) for url in requests))
+
+    def test_an_alert_a_run_and_a_node_lead_to_the_profiles_of_their_time(self):
+        self.api.answers["/api/v1/alerts"] = {"alerts": []}
+        time = "from=1000000000000&to=1000000600000"
+        page = self.open(f"?view=alert&rule=slow&node=node-2&operation=step&{time}", "h1")
+        expect(page.get_by_role("link", name="profiles of that time")).to_have_attribute(
+            "href", f"?view=profiles&node=node-2&{time}")
+
+        run = {"name": "v41", "state": "ended", "begun_seconds": 1e9, "ended_seconds": 1e9 + 600,
+               "exit_code": 0, "labels": {}, "nodes": [], "has_more_nodes": False,
+               "by_label": False, "completeness": 1, "operations": [], "operations_omitted": 0}
+        self.api.answers["/api/v1/runs/v41"] = run
+        page = self.open("?view=run&run=v41", "h1")
+        expect(page.get_by_role("link", name="Profiles of its time")).to_have_attribute(
+            "href", f"?view=profiles&{time}")
+
+        outbox = dict.fromkeys(
+            ("attempted", "published", "confirmed", "unconfirmed", "rerouted", "rate_limited",
+             "dropped", "refused", "coalesced", "combined", "retried", "messages", "depth",
+             "depth_max", "bytes", "age_seconds", "pressure"), 0)
+        ledger = {"recorded": 0, "merged": 0, "held": 0, "unaccounted": 0, "unread": 0, "lost": {},
+                  "crashed_runs": 0}
+        status = {"node": "node-2", "presence": "up", "last_seen_seconds": 1e9, "version": "0",
+                  "labels": {}, "ledger": ledger, "samples": {"jobs": 0, "own": 0},
+                  "clock_ahead_seconds": None, "round_trip_seconds": None, "delay_seconds": None,
+                  "troubles": [], "machine": None}
+        self.api.answers["/api/v1/nodes/node-2"] = {
+            "at_seconds": 1e9, "status": status, "operations": [], "budgets": [],
+            "outbox": {"node": "node-2", "presence": "up", "breaker": None, "conservative": False,
+                       "outbox": outbox},
+            "entry": {"runs": [], "past": ledger, "duplicates": 0, "duplicate_names": 0}}
+        page = self.open(f"?view=node&node=node-2&{time}", "h1")
+        expect(page.get_by_role("link", name="profiles", exact=True).last).to_have_attribute(
+            "href", f"?view=profiles&node=node-2&{time}")
+
+    def test_callers_are_below_on_request_and_modules_have_colours(self):
+        load = flame("load", 3e9) | {"file": "/usr/lib/python3.12/site-packages/torch/data.py"}
+        step = flame("step", 1e9) | {"file": "/usr/lib/python3.12/site-packages/torch/nn/a.py"}
+        self.tree(flame("all", 4e9, [flame("main", 4e9, [load, step])]))
+        page = self.open(f"?view=profile&id={'a' * 32}", ".flame")
+        top = lambda name: page.get_by_role("treeitem", name=name).bounding_box()["y"]
+        self.assertLess(top("main"), top("load"))
+        page.get_by_role("button", name="Callers below").click()
+        expect(page).to_have_url(re.compile("graph=flame"))
+        self.assertGreater(top("main"), top("load"))
+        page.locator(".frame").first.focus()
+        page.keyboard.press("ArrowUp")
+        expect(page.locator(".frame:focus")).to_have_attribute("aria-label", re.compile("^main"))
+
+        page.get_by_label("Colour").select_option("module")
+        read = "all => all.map(of => of.attributes.fill.value)"
+        _all, main, load, step = page.locator(".frame rect").evaluate_all(read)
+        self.assertEqual(load.split(",")[0], step.split(",")[0])
+        self.assertNotEqual(main.split(",")[0], load.split(",")[0])
+        page.get_by_label("Colour").select_option("share")
+        self.assertEqual(page.locator(".frame rect").first.get_attribute("fill"), "hsl(8,90%,66%)")
+
+    def test_memory_is_in_bytes_and_a_trace_is_a_file(self):
+        self.api.answers[f"{self.PROFILES}/{'a' * 32}/flame.json"] = {
+            "kind": "inuse_space", "unit": "bytes", "root": flame("all", 3e6, [flame("f", 3e6)])}
+        page = self.open(f"?view=profile&id={'a' * 32}", ".flame")
+        expect(page.locator("tbody tr").first).to_have_text(re.compile(r"f.*MiB100.%.*MiB"))
+        page = self.open(f"?view=profile&id={'e' * 32}", "h1")
+        expect(page.get_by_role("link", name="Download the trace")).to_have_attribute(
+            "href", f"api/v1/profiles/{'e' * 32}/trace")
+        expect(page.locator("main")).to_contain_text("ui.perfetto.dev")
+        self.assertEqual(page.locator(".flame").count(), 0)
+
+    def test_fifty_thousand_functions_are_drawn_zoomed_and_searched_at_once(self):
+        self.tree(forest(50_000))
+        page = self.open(f"?view=profile&id={'a' * 32}", ".flame")
+        expect(page.locator("output")).to_contain_text("50,000 places")
+        drawn = page.locator(".frame").count()
+        self.assertGreater(drawn, 300)
+        self.assertLessEqual(drawn, 1_000)
+        expect(page.get_by_text("narrower functions are drawn where you zoom in")).to_be_visible()
+        middle = page.locator(".frame").nth(drawn // 2)
+        zoom = page.evaluate(DURATION, ["click", middle.get_attribute("id")])
+        leaf = page.locator(".frame").last
+        self.assertGreater(leaf.bounding_box()["width"], 0)
+        search = page.evaluate(DURATION, ["input", "f77"])
+        back = page.evaluate(DURATION, ["Escape", page.locator(".frame").first.get_attribute("id")])
+        print(f"50 000 functions, in ms: zoom {zoom:.0f}, search {search:.0f}, back {back:.0f}")
+        if SHOTS:
+            page.screenshot(path=f"{SHOTS}/flame-50000.png", full_page=True)
 
     def test_a_difference_has_two_colours_and_both_sides(self):
         more = flame("gc", 3e8) | {"delta": 4e8}
@@ -1083,9 +1191,9 @@ def captured(id, node, state="kept", reason=None, peer=None):
     """A profile as the API has it."""
     is_kept = state == "kept"
     return {
-        "id": id, "node": node, "operation": "epoch_hook", "labels": {}, "seconds": 10, "hz": 100,
-        "start_seconds": time.time() - 60, "rule": "epoch_hook", "peer": peer, "state": state,
-        "reason": reason, "bytes": 4096 if is_kept else 0,
+        "id": id, "kind": "cpu", "node": node, "operation": "epoch_hook", "labels": {},
+        "seconds": 10, "hz": 100, "start_seconds": time.time() - 60, "rule": "epoch_hook",
+        "peer": peer, "state": state, "reason": reason, "bytes": 4096 if is_kept else 0,
         "facts": {"rung": "profiler", "pid": 42, "command": "train.py", "python": "3.12.1",
                   "samples": 1000, "torn": 3, "lost": 0, "fix": ""},
     }
@@ -1096,6 +1204,46 @@ def flame(name, value, children=()):
     own = value - sum(child["value"] for child in children)
     return {"name": name, "file": "a.py", "line": 7, "value": value, "self": own,
             "children": list(children)}
+
+
+# How long a change takes until it is painted.
+DURATION = """async ([what, of]) => {
+    const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+    await painted();
+    const from = performance.now();
+    if (what === "input") {
+        const input = document.querySelector("section input[type=search]");
+        input.value = of;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+    } else if (what === "click") {
+        document.getElementById(of).dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    } else {
+        document.getElementById(of).dispatchEvent(
+            new KeyboardEvent("keydown", { key: what, bubbles: true }));
+    }
+    await painted();
+    return performance.now() - from;
+}"""
+
+
+def forest(size):
+    """A tree of this many functions below its root: each calls up to four, to 40 levels."""
+    random = Random(7)
+    nodes = [[n, 0, []] for n in range(size)]
+    for n, depth, _below in nodes[50:]:
+        caller = nodes[random.randrange(n)]
+        while len(caller[2]) >= 4 or caller[1] >= 40:
+            caller = nodes[random.randrange(n)]
+        nodes[n][1] = caller[1] + 1
+        caller[2].append(n)
+
+    def build(n):
+        children = [build(child) for child in nodes[n][2]]
+        own = random.randint(1, 20) * 10_000_000
+        return flame(f"f{n % 9_000}", own + sum(child["value"] for child in children), children)
+
+    roots = [build(n) for n in range(50)]
+    return flame("all", sum(root["value"] for root in roots), roots)
 
 
 def fake(n):

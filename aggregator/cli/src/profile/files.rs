@@ -1,4 +1,4 @@
-//! The file that a profile is written to, in the form that its name asks for.
+//! The file that a profile or a difference is written to, in the form that its name asks for.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -6,39 +6,60 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_profile::{Profile, ThreadState, flame, pprof, svg};
 use tempfile::NamedTempFile;
 
 /// A file to be written. It appears once it is whole.
 pub(super) struct OutputFile {
     path: PathBuf,
-    form: Form,
+    pub(super) form: Form,
     /// Beside it.
     file: NamedTempFile,
 }
 
+/// What is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     Svg,
+    Html,
+    Speedscope,
+    Trace,
+    Folded,
+    Json,
     Pprof,
 }
 
-impl Form {
-    fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_string_lossy().to_lowercase();
-        let endings = [(".svg", Self::Svg), (".pb.gz", Self::Pprof), (".pprof", Self::Pprof)];
-        endings.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| form)
-    }
+/// Those of a profile. An ending that is part of another one comes after it.
+pub(super) const FORMS: [(&str, Form); 9] = [
+    (".svg", Form::Svg),
+    (".html", Form::Html),
+    (".speedscope.json", Form::Speedscope),
+    (".trace.json", Form::Trace),
+    (".folded", Form::Folded),
+    (".collapsed", Form::Folded),
+    (".json", Form::Json),
+    (".pb.gz", Form::Pprof),
+    (".pprof", Form::Pprof),
+];
+/// Those of a difference.
+pub(super) const PICTURES: [(&str, Form); 2] = [FORMS[0], FORMS[1]];
+
+fn form_of(path: &Path, forms: &[(&str, Form)]) -> Option<Form> {
+    let name = path.file_name()?.to_string_lossy().to_lowercase();
+    forms.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, form)| *form)
 }
 
 impl OutputFile {
     /// Prepares the file; one that is there stays until it is replaced.
     ///
     /// # Errors
-    /// When its name has no known ending, or no file can be created there.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    /// When its name has none of these endings, or no file can be created there.
+    pub(super) fn create(path: &Path, forms: &[(&str, Form)]) -> Result<Self> {
         let context = || format!("--output {}", path.display());
-        let form = Form::of(path).context("end it with .svg or .pb.gz").with_context(context)?;
+        let endings = || {
+            let endings: Vec<&str> = forms.iter().map(|(ending, _)| *ending).collect();
+            format!("end it with one of {}", endings.join(" "))
+        };
+        let form = form_of(path, forms).with_context(endings).with_context(context)?;
         if path.is_dir() {
             bail!("{}: it is a directory", context());
         }
@@ -52,21 +73,12 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), form, file })
     }
 
-    /// Writes a profile: as pprof all of it, as a flame graph its threads in one state.
+    /// Writes it.
     ///
     /// # Errors
-    /// When it is too large, or cannot be written.
-    pub(super) fn write(
-        mut self,
-        title: &str,
-        profile: &Profile,
-        state: Option<ThreadState>,
-    ) -> Result<()> {
-        let bytes = match self.form {
-            Form::Pprof => pprof::encode(profile)?,
-            Form::Svg => svg::render(title, &flame::of_profile(profile, state)).into_bytes(),
-        };
-        let written = self.file.write_all(&bytes);
+    /// When it cannot be written.
+    pub(super) fn write(mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all(bytes);
         let written = written.and_then(|()| Ok(self.file.persist(&self.path)?));
         written.map(drop).with_context(|| format!("--output {}", self.path.display()))
     }
@@ -74,8 +86,6 @@ impl OutputFile {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_profile::ValueType;
-
     use super::*;
 
     #[test]
@@ -83,16 +93,22 @@ mod tests {
         for (name, form) in [
             ("flame.svg", Some(Form::Svg)),
             ("dir.pprof/A.SVG", Some(Form::Svg)),
+            ("a.html", Some(Form::Html)),
+            ("a.speedscope.json", Some(Form::Speedscope)),
+            ("a.trace.json", Some(Form::Trace)),
+            ("trace.json", Some(Form::Json)),
+            ("a.folded", Some(Form::Folded)),
+            ("a.collapsed", Some(Form::Folded)),
             ("cpu.pb.gz", Some(Form::Pprof)),
             ("cpu.pprof", Some(Form::Pprof)),
             ("cpu.gz", None),
             ("svg", None),
             ("..", None),
         ] {
-            assert_eq!(Form::of(Path::new(name)), form, "{name}");
+            assert_eq!(form_of(Path::new(name), &FORMS), form, "{name}");
         }
-        let error = format!("{:#}", OutputFile::create(Path::new("a.txt")).err().unwrap());
-        assert_eq!(error, "--output a.txt: end it with .svg or .pb.gz");
+        let refused = OutputFile::create(Path::new("a.json"), &PICTURES).err().unwrap();
+        assert_eq!(format!("{refused:#}"), "--output a.json: end it with one of .svg .html");
     }
 
     #[test]
@@ -102,16 +118,16 @@ mod tests {
         let names = || std::fs::read_dir(folder.path()).unwrap().count();
 
         // What a capture that fails leaves: nothing, or what was there.
-        drop(OutputFile::create(&path).unwrap());
+        drop(OutputFile::create(&path, &FORMS).unwrap());
         assert_eq!(names(), 0);
         std::fs::write(&path, "before").unwrap();
-        let output = OutputFile::create(&path).unwrap();
+        let output = OutputFile::create(&path, &FORMS).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
-        output.write("t", &Profile::new(ValueType::wall(), 1), None).unwrap();
-        assert!(std::fs::read_to_string(&path).unwrap().starts_with("<svg"));
+        output.write(b"after").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "after");
         assert_eq!(names(), 1);
 
         let missing = folder.path().join("none").join("flame.svg");
-        assert!(OutputFile::create(&missing).is_err(), "before a capture is made");
+        assert!(OutputFile::create(&missing, &FORMS).is_err(), "before a capture is made");
     }
 }

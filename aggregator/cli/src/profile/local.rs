@@ -44,6 +44,7 @@ pub(super) async fn captured(args: &CpuArgs) -> Result<Result<Captured, Exit>> {
     let stacks = text::stacks(counts.whole, counts.torn, counts.missed);
     Ok(Ok(Captured {
         title: format!("process {pid}, {ended}"),
+        id: None,
         facts: format!("CPython {python}, {ended}: {stacks}"),
         profile,
     }))

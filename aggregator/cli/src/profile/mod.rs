@@ -1,26 +1,24 @@
 //! `plimsoll profile`: which functions a process spends its time in, on this machine and without a
-//! mesh, or on a node.
+//! mesh, or on a node; and pprof files of any tool, as tables and in other forms.
 
 mod files;
 mod local;
+mod output;
+mod redact;
 mod remote;
+mod stored;
 mod text;
-
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, value_parser};
-use plimsoll_profile::{Profile, ThreadState};
+use plimsoll_profile::Profile;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::stdout::print_line;
 
 use crate::targets::Target;
-use files::OutputFile;
+use output::OutputArgs;
+use stored::{DiffArgs, ShowArgs};
 
-/// Functions that a table shows.
-const SHOWN: usize = 20;
-
-/// Sample the stacks of a process
+/// Sample the stacks of a process; show, convert and compare profiles
 #[derive(Args, Clone, Debug)]
 pub struct ProfileArgs {
     #[command(subcommand)]
@@ -31,13 +29,19 @@ pub struct ProfileArgs {
 enum ProfileCommand {
     /// Sample the Python stacks of a process on this machine or on a node, without pausing it
     Cpu(CpuArgs),
+    /// Show a pprof file, or convert it
+    Show(ShowArgs),
+    /// Show what one pprof file has more than another, or less
+    Diff(DiffArgs),
 }
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll profile cpu --pid 4711                                  # a table of functions
   plimsoll profile cpu --pid 4711 --seconds 30 -o flame.svg        # a flame graph
+  plimsoll profile cpu --pid 4711 --colour module -o flame.html    # to search and zoom
   plimsoll profile cpu --pid 4711 -o rank2.pb.gz                   # for go tool pprof
+  plimsoll profile cpu --pid 4711 --json --top 5                   # for a program
   plimsoll profile cpu --node n7 --job epoch_hook --label rank=3 -o flame.svg
 
 With --node the aggregator orders it, which needs its token, and captures.enabled on the node. A process of your own may be read unless Yama forbids it; one of another user needs CAP_SYS_PTRACE.
@@ -70,12 +74,8 @@ struct CpuArgs {
     /// Keep whole paths of source files; without it, the last two parts
     #[arg(long)]
     full_paths: bool,
-    /// Threads in this state alone. A pprof file has all of them
-    #[arg(long, default_value = "running", value_parser = ["running", "waiting", "gil", "all"])]
-    state: String,
-    /// File to write instead of a table: .svg (a flame graph) or .pb.gz (pprof)
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     at: Target,
 }
@@ -83,33 +83,37 @@ struct CpuArgs {
 /// A profile, its name, and how its capture went, in one line each.
 struct Captured {
     title: String,
+    /// Under which an aggregator keeps it.
+    id: Option<String>,
     facts: String,
     profile: Profile,
 }
 
-/// Samples a process.
+/// Samples a process, or shows files.
 ///
 /// # Errors
-/// When a file cannot be written, or the process cannot be read.
+/// When a file cannot be read or written, or the process cannot be read.
 pub async fn profile(args: ProfileArgs) -> Result<Exit> {
-    let ProfileCommand::Cpu(args) = args.command;
-    // First: a capture whose result cannot be kept is not made.
-    let output = args.output.as_deref().map(OutputFile::create).transpose()?;
-
-    let captured = match &args.node {
-        Some(node) => remote::captured(node, &args).await?,
-        None => local::captured(&args).await?,
-    };
-    let Captured { title, facts, profile } = match captured {
-        Ok(captured) => captured,
-        Err(exit) => return Ok(exit),
-    };
-    eprintln!("plimsoll: {facts}");
-
-    let state = ThreadState::ALL.into_iter().find(|state| state.as_str() == args.state);
-    match output {
-        None => print_line(text::functions(&profile, state, SHOWN)),
-        Some(output) => output.write(&title, &profile, state)?,
+    match args.command {
+        ProfileCommand::Cpu(args) => return cpu(&args).await,
+        ProfileCommand::Show(args) => stored::show(&args)?,
+        ProfileCommand::Diff(args) => stored::diff(&args)?,
     }
     Ok(Exit::Success)
+}
+
+async fn cpu(args: &CpuArgs) -> Result<Exit> {
+    let output = args.output.prepare()?;
+    let captured = match &args.node {
+        Some(node) => remote::captured(node, args).await?,
+        None => local::captured(args).await?,
+    };
+    match captured {
+        Ok(captured) => {
+            eprintln!("plimsoll: {}", captured.facts);
+            output.finish(captured)?;
+            Ok(Exit::Success)
+        }
+        Err(exit) => Ok(exit),
+    }
 }

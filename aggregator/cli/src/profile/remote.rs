@@ -38,11 +38,12 @@ pub(super) async fn captured(node: &str, args: &CpuArgs) -> Result<Result<Captur
         fail("plimsoll", Exit::Failure, &why_none(&row));
         return Ok(Err(Exit::Failure));
     }
+    let id = id.to_string();
     let path = format!("{PATH}/{id}/pprof");
     let bytes = api.fetch(&path, "application/octet-stream", ENCODED_BYTES_MAX).await?;
     let profile = pprof::decode(&bytes).with_context(|| path)?;
     let title = format!("{node}, process {}", row.facts.pid);
-    Ok(Ok(Captured { title, facts: facts(&row), profile }))
+    Ok(Ok(Captured { title, id: Some(id), facts: facts(&row), profile }))
 }
 
 fn body(node: &str, args: &CpuArgs) -> Result<Value> {

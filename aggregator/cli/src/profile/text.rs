@@ -1,7 +1,7 @@
 //! Profiles as text for the terminal.
 
-use plimsoll_profile::{Profile, ThreadState, subtract};
-use plimsoll_schemas::figure::{count, counted, percent};
+use plimsoll_profile::{Difference, Profile, ThreadState};
+use plimsoll_schemas::figure::{bytes, count, counted, number, percent, span};
 
 use crate::terminal_text::safe;
 
@@ -10,42 +10,61 @@ pub(super) fn stacks(whole: u64, torn: u64, lost: u64) -> String {
     format!("{}; {} torn and {} lost", counted(whole, "stack"), count(torn), count(lost))
 }
 
-/// The functions of threads in one state, or of all: the share of each in the time of these
-/// threads, by itself and with what it calls; and what the threads did.
+/// The functions of threads in one state, or of all: the share of each in what these threads have,
+/// by itself and with what it calls; and what the threads did.
 pub(super) fn functions(profile: &Profile, state: Option<ThreadState>, most: usize) -> String {
     let mut text = states(profile);
-    // Beside nothing, a profile differs by all that it has.
-    let mut nothing = Profile::new(profile.value_type().clone(), profile.period());
-    nothing.duration_ns = profile.duration_ns.max(1);
-    let mut own = profile.clone();
-    own.duration_ns = nothing.duration_ns;
-    let Ok(difference) = subtract(&own, &nothing, state) else { return text };
+    let all = plimsoll_profile::functions(profile, state);
+    let whole = all.iter().map(|of| of.own).sum::<u64>();
 
-    let all = difference.total().culprit;
     text += &format!("{:>8} {:>8}  FUNCTION\n", "SELF", "TOTAL");
-    for function in difference.rank(most) {
-        let share = |value: f64| percent(value / all.max(f64::MIN_POSITIVE));
-        let (own, total) = (share(function.own.culprit), share(function.total.culprit));
+    for function in all.iter().take(most) {
+        let share = |value: u64| percent(value as f64 / whole.max(1) as f64);
+        let (own, total) = (share(function.own), share(function.total));
         text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.frame.to_string()));
     }
-    if all == 0.0 {
+    if whole == 0 {
         text += "no thread was in this state; --state all shows each\n";
     }
     text
 }
 
+/// The functions that differ most: how many units per second of it the culprit has more, by itself
+/// and with what it calls.
+pub(super) fn differences(difference: &Difference, most: usize) -> String {
+    let unit = difference.value_type.unit.as_str();
+    let value = |of: f64| match unit {
+        "nanoseconds" => span(of / 1e9),
+        "bytes" => bytes(of),
+        _ => number(of),
+    };
+    let signed = |of: f64| format!("{}{}/s", if of > 0.0 { "+" } else { "" }, value(of));
+
+    let mut text = format!("{:>12} {:>12}  FUNCTION\n", "SELF", "TOTAL");
+    for function in difference.rank(most) {
+        let (own, total) = (signed(function.own.delta()), signed(function.total.delta()));
+        text += &format!("{own:>12} {total:>12}  {}\n", safe(&function.frame.to_string()));
+    }
+    text
+}
+
+/// Empty of a profile that states none.
 fn states(profile: &Profile) -> String {
     let all = profile.value().max(1) as f64;
-    let share = |state: ThreadState| {
+    let shares = ThreadState::ALL.map(|state| {
         let value: u64 = profile.values(Some(state)).values().sum();
-        format!("{} {}", state.as_str(), percent(value as f64 / all))
-    };
-    format!("threads: {}\n", ThreadState::ALL.map(share).join(", "))
+        (state.as_str(), value as f64 / all)
+    });
+    if shares.iter().all(|(_, share)| *share == 0.0) {
+        return String::new();
+    }
+    let shares = shares.map(|(state, share)| format!("{state} {}", percent(share)));
+    format!("threads: {}\n", shares.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_profile::{Frame, SampleLabels, Stack, ValueType};
+    use plimsoll_profile::{Frame, SampleLabels, Stack, ValueType, subtract};
 
     use super::*;
 
@@ -70,10 +89,29 @@ mod tests {
         let text = functions(&profile, Some(ThreadState::Running), 9);
         let wanted = "threads: running 40 %, waiting 60 %, gil 0 %\n\
             \x20   SELF    TOTAL  FUNCTION\n\
+            \x20    0 %    100 %  main (data.py:41)\n\
             \x20   75 %     75 %  augment (data.py:41)\n\
-            \x20   25 %     25 %  load�[31m (data.py:41)\n\
-            \x20    0 %    100 %  main (data.py:41)\n";
+            \x20   25 %     25 %  load�[31m (data.py:41)\n";
         assert_eq!(text, wanted);
         assert!(functions(&profile, Some(ThreadState::Gil), 9).contains("no thread was in this"));
+    }
+    #[test]
+    fn functions_that_differ_have_both_signs() {
+        let slow = profile(&[(&["main", "augment"], ThreadState::Running, 30)]);
+        let fast = profile(&[(&["main", "forward"], ThreadState::Running, 10)]);
+        let text = differences(&subtract(&slow, &fast, None).unwrap(), 9);
+        let wanted = "        SELF        TOTAL  FUNCTION\n\
+            \x20  +300 ms/s    +300 ms/s  augment (data.py:41)\n\
+            \x20  -100 ms/s    -100 ms/s  forward (data.py:41)\n\
+            \x20      0 s/s    +200 ms/s  main (data.py:41)\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn a_profile_without_states_has_no_line_of_them() {
+        let mut other = Profile::new(ValueType::cpu(), 10);
+        other.add(Stack::new(vec![Frame::marker("f")]), SampleLabels::default(), 3);
+        let wanted = "    SELF    TOTAL  FUNCTION\n   100 %    100 %  f\n";
+        assert_eq!(functions(&other, None, 1), wanted);
     }
 }

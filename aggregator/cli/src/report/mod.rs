@@ -20,7 +20,7 @@ mod machines;
 mod markdown;
 mod material;
 mod metrics;
-mod pseudonyms;
+pub(crate) mod pseudonyms;
 mod redact;
 mod samples;
 mod sections;

@@ -1,4 +1,4 @@
-//! Names and what stands for each in one report: the first node that is met is `node-1`, and so
+//! Names and what stands for each in one report or profile: the first node that is met is `node-1`, and so
 //! everywhere. Numbers by order of appearance and no hash of a name: a hash of one that can be
 //! guessed names it.
 //!
@@ -9,13 +9,15 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What a name is of; its pseudonym starts with that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NameKind {
+pub(crate) enum NameKind {
     Mesh,
     Run,
     Node,
     Host,
     User,
     Path,
+    Thread,
+    Function,
     /// The value of a label.
     Value,
 }
@@ -29,12 +31,14 @@ impl NameKind {
             Self::Host => "host",
             Self::User => "user",
             Self::Path => "path",
+            Self::Thread => "thread",
+            Self::Function => "function",
             Self::Value => "value",
         }
     }
 
     /// That of the value of a label.
-    pub(super) fn of_label(key: &str, value: &str) -> Self {
+    pub(crate) fn of_label(key: &str, value: &str) -> Self {
         match key {
             "run" => Self::Run,
             "node" | "host" | "hostname" | "machine" => Self::Node,
@@ -46,7 +50,7 @@ impl NameKind {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Pseudonyms {
+pub(crate) struct Pseudonyms {
     /// Names that free text is searched for.
     known: BTreeMap<String, NameKind>,
     /// Names that stay wherever a text has them.
@@ -61,7 +65,7 @@ pub(super) struct Pseudonyms {
 impl Pseudonyms {
     /// Adds a name that free texts may have, before the first pseudonym is given. One that is a
     /// number is not looked for: texts are full of figures.
-    pub(super) fn know(&mut self, name: &str, kind: NameKind) {
+    pub(crate) fn know(&mut self, name: &str, kind: NameKind) {
         if !name.is_empty() && !is_number(name) {
             self.lengths.insert(name.len());
             self.known.entry(name.to_owned()).or_insert(kind);
@@ -75,12 +79,12 @@ impl Pseudonyms {
     }
 
     /// Keeps the name of an operation in texts, although it has the form of a host.
-    pub(super) fn keep(&mut self, operation: &str) {
+    pub(crate) fn keep(&mut self, operation: &str) {
         self.kept.insert(operation.to_owned());
     }
 
     /// What stands for a name. Numbers, such as a rank, stay.
-    pub(super) fn name(&mut self, name: &str, kind: NameKind) -> String {
+    pub(crate) fn name(&mut self, name: &str, kind: NameKind) -> String {
         let is_kept = kind == NameKind::Value && is_number(name);
         if name.is_empty() || is_kept || self.issued.contains(name) {
             return name.to_owned();
@@ -106,7 +110,7 @@ impl Pseudonyms {
 
     /// A text in which names stand: those that are known, and paths, addresses and values of
     /// labels by their form.
-    pub(super) fn text(&mut self, text: &str) -> String {
+    pub(crate) fn text(&mut self, text: &str) -> String {
         // First whole paths and URLs: a known name within one would leave the rest of it.
         let places: String =
             text.split_inclusive(is_break).map(|word| self.without_place(word)).collect();

@@ -1,36 +1,31 @@
-// The flame graph: callers above what they call. A click or Enter zooms, Escape shows all again,
-// arrow keys move between functions. Each function is a picture of its own within the picture, so
-// that its name is cut off at its width, whatever the width of the window.
+// The flame graph, or its reflection with callers on top, the icicle. A click or Enter zooms,
+// Escape shows all again, arrow keys move between functions. Each function is a picture of its own within
+// the picture, so that its name is cut off at its width, whatever the width of the window. Of a
+// large tree the widest functions are drawn; to zoom in draws those within.
 
 import { useMemo, useRef, useState } from "preact/hooks";
-import { type FlameNode, type Frame, location } from "./tree";
+import { count } from "../units";
+import { type Colour, colourOf } from "./colour";
+import { type Frame, location } from "./tree";
 
 const ROW = 18;
 /** A function narrower than this share of the picture is not drawn: less than a pixel. */
 const WIDTH_MIN = 0.0005;
+/** Functions that are drawn at once: a slow machine draws them in a tenth of a second. */
+const DRAWN_MAX = 1_000;
 
 const percent = (share: number) => `${share * 100}%`;
-
-/** Warm colours for functions, grey for what is none; in a difference red is more, blue less. Black
- *  text is readable on all of them, whatever the scheme of the page. */
-function colour({ name, delta }: FlameNode, deltaMax: number): string {
-  if (delta !== undefined) {
-    const strength = deltaMax > 0 ? Math.abs(delta) / deltaMax : 0;
-    return `hsl(${delta > 0 ? 4 : 214},85%,${Math.round(96 - 34 * Math.sqrt(strength))}%)`;
-  }
-  if (/^[<([]/.test(name)) return "hsl(220,8%,78%)";
-  const hash = [...name].reduce((sum, char) => (sum * 31 + char.codePointAt(0)!) % 9_973, 0);
-  return `hsl(${hash % 50},85%,70%)`;
-}
 
 interface GraphProps {
   frames: Frame[];
   found: Set<Frame>;
   label: string;
   figures: (frame: Frame) => string;
+  colour: Colour;
+  isIcicle: boolean;
 }
 
-export function Graph({ frames, found, label, figures }: GraphProps) {
+export function Graph({ frames, found, label, figures, colour, isIcicle }: GraphProps) {
   const root = frames[0]!;
   const [chosen, setZoomed] = useState(root);
   const [focused, setCurrent] = useState(root);
@@ -46,14 +41,21 @@ export function Graph({ frames, found, label, figures }: GraphProps) {
   const callers = new Set<Frame>();
   for (let of = zoomed.above; of; of = of.above) callers.add(of);
   // The zoomed function has the whole width, and so do its callers, which stay above it.
-  const shown = frames.flatMap((frame) => {
+  const visible = frames.flatMap((frame) => {
     if (callers.has(frame)) return [{ frame, x: 0, width: 1 }];
     const x = (frame.x - zoomed.x) / zoomed.width;
     const width = frame.width / zoomed.width;
     const isBelow = frame.depth >= zoomed.depth && x > -1e-9 && x < 1 - 1e-9;
     return isBelow && width >= WIDTH_MIN ? [{ frame, x, width }] : [];
   });
+  // No function is wider than its caller, so the widest form a tree.
+  const widths = visible.map((of) => of.width).sort((a, b) => b - a);
+  const narrowest = widths[DRAWN_MAX] ?? 0;
+  const shown = visible.filter((of) => of.width > narrowest);
   const rows = shown.reduce((max, { frame }) => Math.max(max, frame.depth), 0) + 1;
+  const top = (depth: number) => (isIcicle ? depth : rows - 1 - depth) * ROW;
+  // The one that the Tab key reaches is one that is drawn.
+  const reached = shown.some((of) => of.frame === current) ? current : zoomed;
 
   const move = (to: Frame | null | undefined) =>
     to && picture.current?.querySelector<SVGGElement>(`#frame-${to.number}`)?.focus();
@@ -65,8 +67,8 @@ export function Graph({ frames, found, label, figures }: GraphProps) {
     const beside = current.above?.below ?? [];
     const at = beside.indexOf(current);
     const actions: Record<string, () => void> = {
-      ArrowUp: () => move(current.above),
-      ArrowDown: () => move(current.below[0]),
+      [isIcicle ? "ArrowUp" : "ArrowDown"]: () => move(current.above),
+      [isIcicle ? "ArrowDown" : "ArrowUp"]: () => move(current.below[0]),
       ArrowLeft: () => move(beside[at - 1]),
       ArrowRight: () => move(beside[at + 1]),
       Enter: () => zoom(current),
@@ -95,15 +97,15 @@ export function Graph({ frames, found, label, figures }: GraphProps) {
             id={`frame-${frame.number}`}
             class={`frame${found.has(frame) ? " found" : ""}${callers.has(frame) ? " above" : ""}`}
             role="treeitem"
-            tabIndex={frame === current ? 0 : -1}
+            tabIndex={frame === reached ? 0 : -1}
             aria-level={frame.depth + 1}
             aria-label={`${location(frame.node)}: ${figures(frame)}`}
             onClick={() => zoom(frame)}
             onFocus={() => setCurrent(frame)}
           >
             <title>{`${location(frame.node)}\n${figures(frame)}`}</title>
-            <svg x={percent(x)} y={frame.depth * ROW} width={percent(width)} height={ROW - 1}>
-              <rect width="100%" height="100%" fill={colour(frame.node, deltaMax)} />
+            <svg x={percent(x)} y={top(frame.depth)} width={percent(width)} height={ROW - 1}>
+              <rect width="100%" height="100%" fill={colourOf(frame, colour, deltaMax)} />
               {width > 0.02 && (
                 <text x="3" y="13">
                   {location(frame.node)}
@@ -116,6 +118,11 @@ export function Graph({ frames, found, label, figures }: GraphProps) {
       <p class="muted readout" aria-live="polite">
         {location(current.node)}: {figures(current)}
       </p>
+      {shown.length < visible.length && (
+        <p class="muted">
+          {count(visible.length - shown.length)} narrower functions are drawn where you zoom in.
+        </p>
+      )}
       {root.node.delta !== undefined && (
         <p class="muted">
           <span class="swatch" /> the culprit has more <span class="swatch less" /> it has less; the

@@ -60,25 +60,36 @@ export const shareFound = (frame: Frame, found: Set<Frame>): number =>
     ? frame.width
     : frame.below.reduce((sum, below) => sum + shareFound(below, found), 0);
 
-/** The values of a function itself, wherever it is. */
+/** The values of a function, wherever it is. */
 export interface FunctionRow {
   name: string;
   file: string;
   self: number;
+  /** With what it calls; a recursion counts once. */
+  total: number;
   delta: number;
 }
 
 /** Functions with the largest own value first, or the largest own difference. */
 export function functions(root: FlameNode): FunctionRow[] {
-  const rows = new Map<string, FunctionRow>();
-  const visit = ({ name, file, self, delta = 0, children }: FlameNode) => {
-    const row = rows.get(`${name}\n${file}`) ?? { name, file, self: 0, delta: 0 };
-    rows.set(`${name}\n${file}`, row);
+  // By name, then by file: to join both of 50 000 takes longer than all else.
+  const rows = new Map<string, Map<string, FunctionRow>>();
+  const callers = new Set<FunctionRow>();
+  const visit = ({ name, file, value, self, delta = 0, children }: FlameNode) => {
+    let files = rows.get(name);
+    if (!files) rows.set(name, (files = new Map()));
+    let row = files.get(file);
+    if (!row) files.set(file, (row = { name, file, self: 0, total: 0, delta: 0 }));
     row.self += self;
     row.delta += children.reduce((left, child) => left - (child.delta ?? 0), delta);
+    const isFirst = !callers.has(row);
+    if (isFirst) row.total += value;
+    callers.add(row);
     children.forEach(visit);
+    if (isFirst) callers.delete(row);
   };
   root.children.forEach(visit);
   const size = (row: FunctionRow) => (root.delta === undefined ? row.self : Math.abs(row.delta));
-  return [...rows.values()].sort((a, b) => size(b) - size(a));
+  const all = [...rows.values()].flatMap((files) => [...files.values()]);
+  return all.sort((a, b) => size(b) - size(a));
 }

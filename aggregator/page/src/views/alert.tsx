@@ -75,6 +75,9 @@ function Links({ alert }: { alert?: Row }) {
           {node} at that time
         </To>
       )}
+      <To view="profiles" node={node} {...time}>
+        profiles of that time
+      </To>
     </p>
   );
 }

@@ -34,6 +34,7 @@ export function Node() {
   if (!name) return <p class="problem">The address must name a node.</p>;
   if (!data) return error ? <Problem error={error} what={name} /> : <Loading what={name} />;
   const { status } = data;
+  const time = { from: params.from, to: params.to, last: params.last };
   return (
     <>
       <h1 tabIndex={-1}>Node {status.node}</h1>
@@ -51,6 +52,9 @@ export function Node() {
         ))}
         <To view="alerts" find={status.node}>
           alerts
+        </To>
+        <To view="profiles" node={status.node} {...time}>
+          profiles
         </To>
       </p>
       {status.machine && <p class="muted">{machine(status.machine)}</p>}

@@ -111,6 +111,11 @@ export function Run() {
           ["labels", <LabelList of={data.labels} />],
         ]}
       />
+      <p>
+        <To view="profiles" {...range}>
+          Profiles of its time
+        </To>
+      </p>
       {data.no_history && <p class="problem">{data.no_history}</p>}
       {data.not_kept && <p class="problem">{data.not_kept}.</p>}
       <Table

@@ -94,6 +94,7 @@ impl Capture {
             reason: None,
             facts: CaptureFacts { pid: pid.unwrap_or_default(), ..CaptureFacts::default() },
             bytes: 0,
+            kept_as: None,
         };
         let (progress, next_at) = (Progress::Polling, now.mono);
         Self { row, order, progress, was_answered: false, next_at, is_busy: false }
@@ -109,6 +110,18 @@ impl Capture {
 
     pub(super) fn next_at(&self) -> Option<Mono> {
         (!self.is_busy && self.end().is_none()).then_some(self.next_at)
+    }
+
+    /// Gives it up for a client, unless it has ended or all of its profile is here. What is under
+    /// way at its node comes to nothing.
+    pub(super) fn stop(&mut self) {
+        match self.progress {
+            Progress::Polling | Progress::Fetching { .. } => {
+                self.end_as(ProfileState::Failed, "stopped");
+                self.row.facts.fix.clear();
+            }
+            Progress::Storing { .. } | Progress::Ended(_) => {}
+        }
     }
 
     /// What is to be done now; only one thing at a time.

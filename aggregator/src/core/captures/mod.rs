@@ -7,7 +7,7 @@
 //! effects. Ids are derived from what is ordered, so that two aggregators that find one breach
 //! order one capture. Orders are in memory alone; a restart gives those up that run.
 //!
-//! Interface: [`Captures::order`] for clients, [`Captures::on_fired`] for alerts,
+//! Interface: [`Captures::order`] and [`Captures::stop`] for clients, [`Captures::on_fired`] for alerts,
 //! [`Captures::next_effect`] for the driver, which reports by [`Captures::on_response`] and
 //! [`Captures::on_stored`].
 //!
@@ -61,6 +61,10 @@ pub enum CaptureError {
     NoStore,
     #[error("{RUNNING_MAX} captures are running; retry when one has ended")]
     Full,
+    #[error("no capture {0} was ordered here; GET /api/v1/profiles lists them")]
+    Unknown(CaptureId),
+    #[error("capture {0} is not running; GET /api/v1/profiles/{0} has how it ended")]
+    NotRunning(CaptureId),
     #[error(
         "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to \
          {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}"
@@ -184,6 +188,23 @@ impl Captures {
     /// A profile was stored, or why not, in one word.
     pub fn on_stored(&mut self, id: CaptureId, stored: Result<(), &'static str>) {
         self.advance(id, |capture| capture.on_stored(stored));
+    }
+
+    /// Ends a capture early for a client; there is no profile of it.
+    ///
+    /// # Errors
+    /// When it is unknown, or waits and runs no more.
+    pub fn stop(&mut self, id: CaptureId) -> Result<ProfileRow, CaptureError> {
+        let is_running = |of: &Capture| of.end().is_none();
+        if !self.captures.get(&id).map(is_running).ok_or(CaptureError::Unknown(id))? {
+            return Err(CaptureError::NotRunning(id));
+        }
+        let mut stopped = None;
+        self.advance(id, |capture| {
+            capture.stop();
+            stopped = capture.end().map(|_| capture.row.clone());
+        });
+        stopped.ok_or(CaptureError::NotRunning(id))
     }
 
     fn advance(&mut self, id: CaptureId, advance: impl FnOnce(&mut Capture)) {

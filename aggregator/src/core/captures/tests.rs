@@ -181,6 +181,53 @@ fn a_chunk_that_does_not_fit_ends_the_capture() {
 }
 
 #[test]
+fn a_node_that_measures_another_kind_does_not_support_the_ordered_one() {
+    let kinds = [CaptureKind::Cpu, CaptureKind::Memory, CaptureKind::Trace];
+    for (ordered, measured) in kinds.into_iter().flat_map(|a| kinds.map(|b| (a, b))) {
+        let mut captures = Captures::default();
+        let of_kind = ProfileRequest { kind: ordered, ..request("n1") };
+        captures.order(at(0.0), &mesh(), of_kind).unwrap();
+        let (id, _) = requested(&mut captures, at(0.0));
+        let mut found = response(id, CaptureState::Kept, 9, 0);
+        found.facts.kind = measured;
+        captures.on_response(at(0.1), id, Ok(found));
+        let row = one(&captures);
+        let end = (ProfileState::Failed, Some("not_supported"));
+        let wanted = if ordered == measured { (ProfileState::Running, None) } else { end };
+        assert_eq!((row.state, row.reason.as_deref()), wanted, "{ordered:?} by {measured:?}");
+    }
+}
+
+#[test]
+fn a_stopped_capture_ends_at_once_and_whatever_comes_later_is_dropped() {
+    let mut captures = Captures::default();
+    let id = captures.order(at(0.0), &mesh(), request("n1")).unwrap().id;
+    let _sent = requested(&mut captures, at(0.0));
+    let stopped = captures.stop(id).unwrap();
+    assert_eq!((stopped.state, stopped.reason.as_deref()), (ProfileState::Failed, Some("stopped")));
+    assert_eq!(stopped.facts.fix, "");
+    captures.on_response(at(0.1), id, Ok(response(id, CaptureState::Kept, 9, 0)));
+    assert_eq!((one(&captures), captures.next_deadline()), (stopped, None));
+    assert_eq!(captures.stop(id), Err(CaptureError::NotRunning(id)));
+    let other = CaptureId::derived(&[]);
+    assert_eq!(captures.stop(other), Err(CaptureError::Unknown(other)));
+}
+
+#[test]
+fn a_capture_whose_profile_is_stored_is_not_stopped() {
+    let mut captures = Captures::default();
+    let id = captures.order(at(0.0), &mesh(), request("n1")).unwrap().id;
+    let _sent = requested(&mut captures, at(0.0));
+    captures.on_response(at(0.0), id, Ok(response(id, CaptureState::Kept, 3, 0)));
+    let _sent = requested(&mut captures, at(0.0));
+    captures.on_response(at(0.0), id, Ok(response(id, CaptureState::Kept, 3, 3)));
+    assert!(matches!(captures.next_effect(at(0.0)), Some(CaptureEffect::Store { .. })));
+    assert_eq!(captures.stop(id), Err(CaptureError::NotRunning(id)));
+    captures.on_stored(id, Ok(()));
+    assert_eq!(one(&captures).state, ProfileState::Kept);
+}
+
+#[test]
 fn orders_out_of_bounds_name_what_is_allowed() {
     let both = ProfileRequest { operation: Some(Operation::new("step").unwrap()), ..request("n1") };
     for (wrong, words) in [
@@ -320,6 +367,7 @@ enum Event {
     Response(u8, CaptureState, usize, usize),
     Silence(u8, bool),
     Stored(u8, bool),
+    Stop(u8),
     Wait(u32),
 }
 
@@ -333,6 +381,7 @@ fn events() -> impl Strategy<Value = Event> {
             .prop_map(|(n, state, size, chunk)| Event::Response(n, state, size, chunk)),
         (any::<u8>(), any::<bool>()).prop_map(|(n, is_invalid)| Event::Silence(n, is_invalid)),
         (any::<u8>(), any::<bool>()).prop_map(|(n, is_stored)| Event::Stored(n, is_stored)),
+        any::<u8>().prop_map(Event::Stop),
         (0..200_u32).prop_map(Event::Wait),
     ]
 }
@@ -370,6 +419,9 @@ proptest! {
                 },
                 Event::Stored(n, is_stored) => if let Some(id) = any(n) {
                     captures.on_stored(id, is_stored.then_some(()).ok_or("not_stored"));
+                },
+                Event::Stop(n) => if let Some(id) = any(n) {
+                    let _ended = captures.stop(id);
                 },
                 Event::Wait(seconds) => now += f64::from(seconds),
             }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use plimsoll_mesh::certificates::write_secret;
 use plimsoll_schemas::alert::{AlertsPage, FunctionEvidence, ProfileEvidence};
 use plimsoll_schemas::summary::{ProfileState, ProfilesPage};
-use plimsoll_schemas::wire::capture::CaptureId;
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
 
 use super::alerts::{SECRET, firing_with, json, send};
 use super::*;
-use crate::io::profiles::tests::{pprof_of, row};
+use crate::io::profiles::tests::{gzip, pprof_of, row};
 
 const ORDER: &str = r#"{"node":"a","operation":"epoch_hook","labels":{"rank":"3"},"seconds":20}"#;
 
@@ -113,6 +113,156 @@ async fn a_stored_profile_is_shown_in_each_form_and_subtracted() {
     assert_eq!(total(&answers[4].1), 10e9);
     let difference: serde_json::Value = json(&answers[5].1);
     assert_eq!(difference["root"]["delta"], 0.4e9);
+}
+
+/// A profile in the driver's store that started now.
+fn put(driver: &Driver, n: u8, kind: CaptureKind, bytes: &[u8]) -> String {
+    let (id, now) = (CaptureId::derived(&[&[n]]), driver.clock.now().wall);
+    // Each a little earlier than the one before.
+    let start_seconds = now.0 as f64 / 1e9 - f64::from(n);
+    let row = ProfileRow { kind, ..row(id, start_seconds, bytes) };
+    driver.captures.as_ref().unwrap().store.write(now, row, bytes).unwrap();
+    id.to_string()
+}
+
+#[tokio::test]
+async fn a_profile_that_is_named_is_ranked_compared_and_redacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = firing_with(Some(SECRET), Some(settings(&dir, true))).await;
+    let bearer = format!("Bearer {SECRET}");
+    let bearer = bearer.as_str();
+    let old = put(&driver, 2, CaptureKind::Cpu, &pprof_of(&[("load", 100), ("step", 500)]));
+    let new = put(&driver, 1, CaptureKind::Cpu, &pprof_of(&[("load", 500), ("step", 500)]));
+    let keep = format!("POST /api/v1/profiles/{old}/keep");
+    let keep_new = format!("POST /api/v1/profiles/{new}/keep");
+    let name = r#"{"name":"v41"}"#;
+    let compare = format!("GET /api/v1/profiles/compare?a=name:v41&b={new}&n=1");
+    let answers = send(
+        &mut driver,
+        &[
+            (&keep, "", name),
+            (&keep, bearer, r#"{"name":""}"#),
+            (&keep, bearer, name),
+            (&keep_new, bearer, name),
+            ("GET /api/v1/profiles/name:v41", "", ""),
+            ("GET /api/v1/profiles/name:v42/pprof", "", ""),
+            ("GET /api/v1/profiles/name:v41/top.json?n=2", "", ""),
+            (&compare, "", ""),
+            ("GET /api/v1/profiles/name:v41/flame.json?redact=true", "", ""),
+            ("GET /api/v1/profiles/name:v41/flamegraph.svg?redact=true", "", ""),
+            ("GET /api/v1/profiles/name:v41/pprof?redact=true", "", ""),
+            ("DELETE /api/v1/profiles/name:v41/keep", bearer, ""),
+            ("GET /api/v1/profiles/name:v41", "", ""),
+        ],
+    )
+    .await;
+    let expected = [401, 400, 200, 409, 200, 404, 200, 200, 200, 200, 200, 204, 404];
+    assert_eq!(statuses(&answers), expected, "{answers:?}");
+    assert!(answers[3].1.contains("choose another name"), "{}", answers[3].1);
+    assert_eq!(json::<ProfileRow>(&answers[4].1).id.to_string(), old);
+
+    let top: serde_json::Value = json(&answers[6].1);
+    assert_eq!((&top["profile_id"], &top["duration_seconds"]), (&old.into(), &10.0.into()));
+    let [first, second] = [0, 1].map(|n| top["top_functions"][n].clone());
+    assert_eq!((&first["name"], &first["self_seconds"]), (&"main".into(), &0.0.into()));
+    assert_eq!((&first["cumulative_percent"], &first["line"]), (&100.0.into(), &3.into()));
+    assert_eq!((&second["name"], &second["self_seconds"]), (&"step".into(), &5.0.into()));
+
+    let compared: serde_json::Value = json(&answers[7].1);
+    let load = &compared["top_functions"][0];
+    assert_eq!((&compared["unit"], &load["name"]), (&"seconds".into(), &"load".into()));
+    assert_eq!(load["self"], serde_json::json!({"a": 0.1, "b": 0.5, "difference": 0.4}));
+    assert_eq!(compared["flame"]["root"]["delta"], 0.4e9);
+    for redacted in &answers[8..=10] {
+        assert!(!redacted.1.contains("train.py") && !redacted.1.contains("n1"), "{redacted:?}");
+    }
+    assert!(answers[8].1.contains("path-1"), "{}", answers[8].1);
+}
+
+#[tokio::test]
+async fn captures_are_filtered_and_the_newest_kept_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = firing_with(Some(SECRET), Some(settings(&dir, true))).await;
+    let bearer = format!("Bearer {SECRET}");
+    let of_cpu = put(&driver, 2, CaptureKind::Cpu, &pprof_of(&[("load", 1)]));
+    let of_memory = put(&driver, 1, CaptureKind::Memory, &pprof_of(&[("load", 1)]));
+    let answers = send(
+        &mut driver,
+        &[
+            ("POST /api/v1/runs", &bearer, r#"{"name":"v42"}"#),
+            ("POST /api/v1/profiles", &bearer, ORDER),
+            ("GET /api/v1/profiles?kind=memory", "", ""),
+            ("GET /api/v1/profiles?to=now-1m", "", ""),
+            ("GET /api/v1/profiles?run=v42", "", ""),
+            ("GET /api/v1/profiles?run=v43", "", ""),
+            ("GET /api/v1/profiles/last", "", ""),
+            ("GET /api/v1/profiles/last?kind=cpu&node=n1", "", ""),
+            ("GET /api/v1/profiles/last?kind=trace", "", ""),
+        ],
+    )
+    .await;
+    let expected = [201, 201, 200, 200, 200, 404, 200, 200, 404];
+    assert_eq!(statuses(&answers), expected, "{answers:?}");
+    let ids = |answer: &str| {
+        let page: ProfilesPage = json(answer);
+        page.profiles.iter().map(|row| row.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&answers[2].1), std::slice::from_ref(&of_memory));
+    assert_eq!(ids(&answers[3].1), [""; 0]);
+    // Those of before have started before the run.
+    let ordered: ProfileRow = json(&answers[1].1);
+    assert_eq!(ids(&answers[4].1), [ordered.id.to_string()]);
+    assert_eq!(json::<ProfileRow>(&answers[6].1).id.to_string(), of_memory);
+    assert_eq!(json::<ProfileRow>(&answers[7].1).id.to_string(), of_cpu);
+}
+
+#[tokio::test]
+async fn a_capture_is_stopped_with_the_token_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = firing_with(Some(SECRET), Some(settings(&dir, true))).await;
+    let bearer = format!("Bearer {SECRET}");
+    let kept = put(&driver, 1, CaptureKind::Cpu, &pprof_of(&[("load", 1)]));
+    let ordered = send(&mut driver, &[("POST /api/v1/profiles", &bearer, ORDER)]).await;
+    let ordered: ProfileRow = json(&ordered[0].1);
+    let [stop, stop_kept, stop_none] = [ordered.id.to_string(), kept, "0".repeat(32)]
+        .map(|id| format!("POST /api/v1/profiles/{id}/stop"));
+    let requests = [
+        (&stop, ""),
+        (&stop, &bearer),
+        (&stop, &bearer),
+        (&stop_kept, &bearer),
+        (&stop_none, &bearer),
+    ];
+    let requests: Vec<_> = requests.iter().map(|(of, token)| (of.as_str(), &**token, "")).collect();
+    let answers = send(&mut driver, &requests).await;
+    assert_eq!(statuses(&answers), [401, 200, 409, 409, 404], "{answers:?}");
+    let stopped: ProfileRow = json(&answers[1].1);
+    assert_eq!(stopped.reason.as_deref(), Some("stopped"));
+}
+
+#[tokio::test]
+async fn a_trace_is_downloaded_and_has_no_other_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = firing_with(None, Some(settings(&dir, true))).await;
+    let trace = put(&driver, 1, CaptureKind::Trace, &gzip(br#"{"traceEvents":[]}"#));
+    let cpu = put(&driver, 2, CaptureKind::Cpu, &pprof_of(&[("load", 1)]));
+    let forms = ["pprof", "svg", "flamegraph.svg", "flame.json", "top.json", "pprof?redact=true"];
+    let paths: Vec<String> = forms
+        .map(|form| format!("GET /api/v1/profiles/{trace}/{form}"))
+        .into_iter()
+        .chain([
+            format!("GET /api/v1/profiles/compare?a={cpu}&b={trace}"),
+            format!("GET /api/v1/profiles/{cpu}/trace"),
+            format!("GET /api/v1/profiles/{trace}/trace"),
+        ])
+        .collect();
+    let requests: Vec<_> = paths.iter().map(|path| (path.as_str(), "", "")).collect();
+    let answers = send(&mut driver, &requests).await;
+    assert_eq!(statuses(&answers), [400, 400, 400, 400, 400, 400, 400, 400, 200], "{answers:?}");
+    assert!(answers[0].1.contains(&format!("profiles/{trace}/trace has it")), "{}", answers[0].1);
+    assert!(answers[7].1.contains(&format!("profiles/{cpu}/pprof has it")), "{}", answers[7].1);
+    let file = format!("filename=\"{trace}.trace.json.gz\"");
+    assert!(answers[8].1.contains(&file), "{}", answers[8].1);
 }
 
 #[tokio::test]

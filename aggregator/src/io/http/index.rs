@@ -49,11 +49,19 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    JSON: shifts from one run to another, or from several (a=v1-*) to several
                    ?a=, b=, operation=
 /api/v1/profiles   JSON: captures and their profiles, newest first
-                   ?node=, limit=1..1000
-                   POST {node, operation, labels, pid, seconds, hz}
+                   ?node=, run=, rule=, kind=, from=, to=, last=2h, limit=1..1000
+                   POST {node, operation, labels, pid, kind, native, seconds, hz}
+/api/v1/profiles/last
+                   JSON: the newest profile that is kept
+                   ?node=, rule=, kind=
+/api/v1/profiles/compare
+                   JSON: the functions that B has more of than A, and the tree of the difference
+                   ?a=, b=, n=20
 /api/v1/profiles/<id>
                    JSON: one capture: its state, and how it went; below it
-                   /pprof, /svg and /flame.json ?minus=<id of a peer>
+                   /pprof ?redact=true, /flamegraph.svg and /flame.json
+                   ?minus=<id of a peer>, redact=true; /top.json ?n=20; /trace
+                   POST /stop; POST /keep {name}, then name:<name> is an id; DELETE /keep
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

@@ -8,6 +8,7 @@ use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::{EventsPage, ProfileRequest, ProfileRow, Pulse, RunRow, RunsPage};
+use plimsoll_schemas::wire::capture::CaptureId;
 use serde::Serialize;
 use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 
@@ -41,6 +42,8 @@ pub enum Query {
     Profiles(oneshot::Sender<ProfileSource>),
     /// An order of a capture, from an authorized client.
     Capture(ProfileRequest, oneshot::Sender<Result<ProfileRow, CaptureError>>),
+    /// An early end of a capture, from an authorized client.
+    StopCapture(CaptureId, oneshot::Sender<Result<ProfileRow, CaptureError>>),
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),

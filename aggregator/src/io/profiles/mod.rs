@@ -2,7 +2,7 @@
 //! tasks write.
 //!
 //! Owns the folder and the list of what is in it. The number of profiles, their age and their bytes
-//! are bounded; the oldest make room. A file that cannot be used is quarantined under another name
+//! are bounded; the oldest without a name make room. A file that cannot be used is quarantined under another name
 //! and counted. Methods that read or write files wait for the disk, so the driver itself calls none
 //! of them; no lock is held meanwhile, so those about the list never wait for it.
 //!
@@ -11,10 +11,13 @@
 mod evidence;
 mod file;
 mod shares;
+mod redact;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trace;
 
 pub use evidence::evidence;
 pub use shares::shares;
-pub use store::{ProfileError, ProfileStore};
+pub use redact::Redactor;
+pub use store::{ProfileError, ProfileRef, ProfileStore};

@@ -1,6 +1,7 @@
 //! The folder of profiles, and the list of what is in it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_profile::{Profile, pprof};
 use plimsoll_runtime::directory;
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{MeshName, NodeName, ProfileName};
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::{Wall, seconds};
-use plimsoll_schemas::wire::capture::CaptureId;
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
 use thiserror::Error;
 
 use super::file::{self, StoredProfile};
+use super::trace::is_trace;
 use crate::config::ProfileSettings;
 use crate::io::database::quarantine;
-use crate::limits::captures::PROFILES_BYTES_MAX;
+use crate::limits::captures::{NAMED_MAX, PROFILES_BYTES_MAX};
 
 /// How the names of files end.
 const ENDING: &str = "profile";
@@ -25,13 +27,41 @@ const ENDING: &str = "profile";
 #[derive(Debug, Error)]
 pub enum ProfileError {
     #[error("no profile {0}; GET /api/v1/profiles lists them")]
-    Unknown(CaptureId),
+    Unknown(ProfileRef),
+    #[error("profile {0} is a trace, which has no stacks; GET /api/v1/profiles/{0}/trace has it")]
+    Trace(CaptureId),
+    #[error("profile {0} is no trace; GET /api/v1/profiles/{0}/pprof has it")]
+    NoTrace(CaptureId),
+    #[error("profile {by} is kept as {name}; choose another name, or DELETE {by}/keep first")]
+    NameTaken { name: ProfileName, by: CaptureId },
+    #[error(
+        "{NAMED_MAX} profiles are kept under a name; DELETE /api/v1/profiles/{{id}}/keep of one"
+    )]
+    NamesFull,
+    #[error("the name of profile {0} cannot be stored; the log has the cause")]
+    NotStored(CaptureId),
     #[error("profile {id} cannot be used: {why}")]
     Damaged { id: CaptureId, why: String },
     #[error("both profiles are of process {pid} on {node}, which has both ranks")]
     SameProcess { node: NodeName, pid: u32 },
     #[error("{0}")]
     Subtract(#[from] plimsoll_profile::MixError),
+}
+
+/// What names a profile: its id, or the name under which it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileRef {
+    Id(CaptureId),
+    Name(ProfileName),
+}
+
+impl fmt::Display for ProfileRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => write!(f, "name:{name}"),
+        }
+    }
 }
 
 /// Shared by the driver's tasks and by HTTP.
@@ -101,6 +131,42 @@ impl ProfileStore {
         self.lock().profiles.get(&id).cloned()
     }
 
+    /// The one of this id or name, if its profile is kept.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find(&self, wanted: &ProfileRef) -> Result<ProfileRow, ProfileError> {
+        let found = match wanted {
+            ProfileRef::Id(id) => self.row(*id),
+            ProfileRef::Name(name) => self.lock().named(name).cloned(),
+        };
+        found.ok_or_else(|| ProfileError::Unknown(wanted.clone()))
+    }
+
+    /// Keeps a profile under a name, or as any other one. What has a name does not expire.
+    ///
+    /// # Errors
+    /// When another one has the name, enough have one, or there is no such profile.
+    pub fn keep_as(
+        &self,
+        now: Wall,
+        id: CaptureId,
+        name: Option<ProfileName>,
+    ) -> Result<ProfileRow, ProfileError> {
+        let bytes = self.bytes(now, id)?;
+        // First in the list, so that it does not expire while its file is written.
+        let before = self.lock().set_name(id, name)?;
+        let row = self.find(&ProfileRef::Id(id))?;
+        let written = file::write(&self.path(id), &self.0.mesh, &row, &bytes);
+        written.map_err(|error| {
+            tracing::warn!(%id, %error, "name of a profile not stored");
+            self.insert(before);
+            ProfileError::NotStored(id)
+        })?;
+        self.expire(now);
+        Ok(row)
+    }
+
     /// Files that could not be used, since the start.
     pub fn quarantined(&self) -> u64 {
         self.lock().quarantined
@@ -111,7 +177,15 @@ impl ProfileStore {
     /// # Errors
     /// In one word.
     pub fn write(&self, now: Wall, row: ProfileRow, bytes: &[u8]) -> Result<(), &'static str> {
-        pprof::decode(bytes).map_err(|_| "unreadable")?;
+        let is_readable = match row.kind {
+            CaptureKind::Trace => is_trace(bytes),
+            CaptureKind::Cpu | CaptureKind::Memory | CaptureKind::Past => {
+                pprof::decode(bytes).is_ok()
+            }
+        };
+        if !is_readable {
+            return Err("unreadable");
+        }
         let path = self.path(row.id);
         let written = directory::make_parent(&path, directory::PRIVATE)
             .and_then(|()| file::write(&path, &self.0.mesh, &row, bytes));
@@ -128,14 +202,12 @@ impl ProfileStore {
         self.lock().profiles.insert(row.id, row);
     }
 
-    /// The bytes of a profile, as its node sent them.
+    /// The bytes of a profile or trace, as its node sent them.
     ///
     /// # Errors
     /// When there is none, or its file is damaged.
     pub fn bytes(&self, now: Wall, id: CaptureId) -> Result<Vec<u8>, ProfileError> {
-        if !self.lock().profiles.contains_key(&id) {
-            return Err(ProfileError::Unknown(id));
-        }
+        self.find(&ProfileRef::Id(id))?;
         let path = self.path(id);
         let read = file::read(&path, &self.0.mesh).map_err(|why| {
             // One that another thread expires meanwhile is not damaged.
@@ -151,14 +223,17 @@ impl ProfileStore {
     /// A profile.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// As [`Self::bytes`], and of a trace.
     pub fn profile(&self, now: Wall, id: CaptureId) -> Result<Profile, ProfileError> {
+        if self.find(&ProfileRef::Id(id))?.kind == CaptureKind::Trace {
+            return Err(ProfileError::Trace(id));
+        }
         let bytes = self.bytes(now, id)?;
         let damaged = |why: String| ProfileError::Damaged { id, why };
         pprof::decode(&bytes).map_err(|error| damaged(error.to_string()))
     }
 
-    /// Drops the oldest beyond the bounds.
+    /// Drops the oldest beyond the bounds, of those without a name.
     fn expire(&self, now: Wall) {
         // The driver and HTTP wait for this lock, and must not wait for the disk.
         let expired = self.lock().take_expired(now, &self.0.bounds);
@@ -189,9 +264,35 @@ impl ProfileStore {
 }
 
 impl KeptProfiles {
+    fn named(&self, name: &ProfileName) -> Option<&ProfileRow> {
+        self.profiles.values().find(|row| row.kept_as.as_ref() == Some(name))
+    }
+
+    /// Changes the name of one that is kept, and returns its row of before.
+    fn set_name(
+        &mut self,
+        id: CaptureId,
+        name: Option<ProfileName>,
+    ) -> Result<ProfileRow, ProfileError> {
+        let other = name.as_ref().and_then(|name| self.named(name)).filter(|row| row.id != id);
+        if let (Some(other), Some(name)) = (other, &name) {
+            return Err(ProfileError::NameTaken { name: name.clone(), by: other.id });
+        }
+        let all_named = self.profiles.values().filter(|row| row.kept_as.is_some() && row.id != id);
+        if name.is_some() && all_named.count() >= NAMED_MAX {
+            return Err(ProfileError::NamesFull);
+        }
+
+        let row = self.profiles.get_mut(&id).ok_or(ProfileError::Unknown(ProfileRef::Id(id)))?;
+        let before = row.clone();
+        row.kept_as = name;
+        Ok(before)
+    }
+
     /// The oldest beyond the bounds, which are kept no longer.
     fn take_expired(&mut self, now: Wall, bounds: &ProfileSettings) -> Vec<CaptureId> {
-        let mut all: Vec<&ProfileRow> = self.profiles.values().collect();
+        let unnamed = self.profiles.values().filter(|row| row.kept_as.is_none());
+        let mut all: Vec<&ProfileRow> = unnamed.collect();
         all.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds));
 
         let oldest = seconds(now.0) - bounds.age_max().as_secs_f64();

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ThreadState, ValueType, pprof};
 use plimsoll_schemas::alert::{AlertKey, Scope};
-use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, ProfileName, RuleName};
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureId, CaptureKind};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+pub(crate) use super::trace::tests::gzip;
 use super::*;
 use crate::config::ProfileSettings;
 use crate::core::advice::ProfileShares;
 use crate::core::captures::{CapturePair, CaptureTarget, OrderedPair};
+use crate::limits::captures::NAMED_MAX;
 
 const NOW: Wall = Wall(1_000_000 * 1_000_000_000);
 const BOUNDS: ProfileSettings = ProfileSettings { keep: 3, keep_days: 1, on_breach: false };
@@ -56,6 +58,7 @@ pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow
         reason: None,
         facts: CaptureFacts::default(),
         bytes: bytes.len() as u64,
+        kept_as: None,
     }
 }
 
@@ -75,7 +78,9 @@ fn what_was_stored_is_there_after_a_restart() {
     let store = open(&dir, NOW);
     assert_eq!(store.row(id(1)), Some(row(id(1), 999_990.0, &bytes)));
     assert_eq!(store.bytes(NOW, id(1)).unwrap(), bytes);
-    assert!(matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(of)) if of == id(2)));
+    assert!(
+        matches!(store.bytes(NOW, id(2)), Err(ProfileError::Unknown(ProfileRef::Id(of))) if of == id(2))
+    );
     assert_eq!((store.rows().len(), store.quarantined()), (1, 0));
     let other = MeshName::new("other").unwrap();
     let other = ProfileStore::open(&dir.path().join("state.redb"), &other, BOUNDS, NOW).unwrap();
@@ -106,6 +111,71 @@ fn the_oldest_make_room_and_those_too_old_are_dropped() {
     let later = NOW.plus(Duration::from_secs(24 * 3_600 - 997));
     let left: Vec<u8> = kept(&open(&dir, later));
     assert_eq!((left, files()), (vec![3, 4], 2));
+}
+
+fn keep(store: &ProfileStore, n: u8, name: Option<&str>) -> Result<ProfileRow, String> {
+    let name = name.map(|name| ProfileName::new(name).unwrap());
+    store.keep_as(NOW, id(n), name).map_err(|error| error.to_string())
+}
+
+fn named(name: &str) -> ProfileRef {
+    ProfileRef::Name(ProfileName::new(name).unwrap())
+}
+
+#[test]
+fn a_profile_with_a_name_stays_when_others_expire() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bytes) = (open(&dir, NOW), pprof_of(&[("load", 1)]));
+    write(&store, 1, 999_001.0, &bytes);
+    keep(&store, 1, Some("v41")).unwrap();
+    for n in 2..=5 {
+        write(&store, n, 999_000.0 + f64::from(n), &bytes);
+    }
+    let later = NOW.plus(Duration::from_secs(48 * 3_600));
+    let store = open(&dir, later);
+    assert_eq!(store.find(&named("v41")).unwrap().id, id(1));
+    assert_eq!((store.rows().len(), store.bytes(later, id(1)).unwrap()), (1, bytes));
+
+    assert_eq!(store.keep_as(later, id(1), None).unwrap().kept_as, None);
+    assert!(matches!(store.find(&named("v41")), Err(ProfileError::Unknown(_))));
+    assert_eq!((store.rows(), open(&dir, later).rows()), (vec![], vec![]), "it is too old");
+}
+
+#[test]
+fn a_name_is_that_of_one_profile_and_names_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let bounds = ProfileSettings { keep: 100, ..BOUNDS };
+    let store = ProfileStore::open(&dir.path().join("s"), &mesh(), bounds, NOW).unwrap();
+    let bytes = pprof_of(&[("load", 1)]);
+    let all = u8::try_from(NAMED_MAX).unwrap() + 1;
+    (1..=all).for_each(|n| write(&store, n, 999_999.0, &bytes));
+    keep(&store, 1, Some("v1")).unwrap();
+    let taken = keep(&store, 2, Some("v1")).unwrap_err();
+    assert!(taken.contains(&format!("profile {} is kept as v1", id(1))), "{taken}");
+    assert!(keep(&store, 99, Some("v2")).unwrap_err().contains("no profile"));
+    (2..all).for_each(|n| drop(keep(&store, n, Some(&format!("v{n}"))).unwrap()));
+    assert!(keep(&store, all, Some("more")).unwrap_err().starts_with("64 profiles are kept"));
+    // One that has a name may get another.
+    assert_eq!(keep(&store, 1, Some("w1")).unwrap().kept_as.unwrap().as_str(), "w1");
+    keep(&store, 2, None).unwrap();
+    keep(&store, all, Some("more")).unwrap();
+}
+
+#[test]
+fn a_trace_is_stored_as_one_and_has_no_stacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    let (trace, pprof) = (gzip(br#"{"traceEvents":[]}"#), pprof_of(&[("load", 1)]));
+    let write = |n: u8, kind, bytes: &[u8]| {
+        store.write(NOW, ProfileRow { kind, ..row(id(n), 999_999.0, bytes) }, bytes)
+    };
+    assert_eq!(write(1, CaptureKind::Trace, &trace), Ok(()));
+    assert_eq!(write(2, CaptureKind::Memory, &pprof), Ok(()));
+    assert_eq!(write(3, CaptureKind::Trace, &pprof), Err("unreadable"));
+    assert_eq!(write(3, CaptureKind::Memory, &trace), Err("unreadable"));
+    assert_eq!(open(&dir, NOW).bytes(NOW, id(1)).unwrap(), trace);
+    assert!(matches!(store.profile(NOW, id(1)), Err(ProfileError::Trace(of)) if of == id(1)));
+    assert!(store.profile(NOW, id(2)).is_ok());
 }
 
 #[test]

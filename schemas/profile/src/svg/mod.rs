@@ -5,15 +5,15 @@
 //! keys). A page that embeds a flame graph draws the tree itself, so that it needs no script that
 //! its policy forbids.
 
-mod colour;
 #[cfg(test)]
 mod tests;
 
 use maud::{Markup, PreEscaped, html};
 use plimsoll_schemas::figure;
-use plimsoll_schemas::remote_text::is_harmful;
 
+use crate::colour::{ColourBy, of_delta};
 use crate::flame::{FlameGraph, FlameNode};
+use crate::shown::{shown, units};
 
 /// Pixels of the picture and its parts. The script reads them from the picture.
 const WIDTH: f64 = 1200.0;
@@ -42,6 +42,12 @@ const KEYS: &str = "click or Enter: zoom; Esc: reset; / or Ctrl+F: search; arrow
 /// The picture. Its title is any text, such as the node and the time.
 #[must_use]
 pub fn render(title: &str, graph: &FlameGraph) -> String {
+    render_coloured(title, graph, ColourBy::default())
+}
+
+/// The same in other colours, unless it is of a difference.
+#[must_use]
+pub fn render_coloured(title: &str, graph: &FlameGraph, colour: ColourBy) -> String {
     let mut frames = Vec::new();
     place(&graph.root, 0, MARGIN, &mut frames);
     let depth_max = frames.iter().map(|frame| frame.depth).max().unwrap_or_default();
@@ -59,7 +65,7 @@ pub fn render(title: &str, graph: &FlameGraph) -> String {
             text x=(MARGIN) y="40" { (summary(graph)) }
             text id="status" x=(MARGIN) y="55" { (KEYS) }
             g id="frames" role="tree" aria-labelledby="title" {
-                @for frame in &frames { (frame.draw(graph, delta_max)) }
+                @for frame in &frames { (frame.draw(graph, colour, delta_max)) }
             }
             script { (PreEscaped("<![CDATA[\n")) (PreEscaped(SCRIPT)) (PreEscaped("]]>")) }
         }
@@ -91,12 +97,12 @@ fn place<'a>(root: &'a FlameNode, depth: usize, x: f64, frames: &mut Vec<PlacedF
 }
 
 impl PlacedFrame<'_> {
-    fn draw(&self, graph: &FlameGraph, delta_max: f64) -> Markup {
+    fn draw(&self, graph: &FlameGraph, colour: ColourBy, delta_max: f64) -> Markup {
         let node = self.node;
         let y = HEAD + ROW * self.depth as f64;
         let fill = match node.delta {
-            Some(delta) => colour::of_delta(delta, delta_max),
-            None => colour::of_name(&node.name),
+            Some(delta) => of_delta(delta, delta_max),
+            None => colour.of(&node.name, &node.file, self.share),
         };
         let label = fitting(&location(node), self.width);
         let tabindex = if self.depth == 0 { 0 } else { -1 };
@@ -142,12 +148,6 @@ fn location(node: &FlameNode) -> String {
     if file.is_empty() && node.line == 0 { name } else { format!("{name} ({file}:{})", node.line) }
 }
 
-/// XML has no control characters, not even escaped; the last two are no characters of any text.
-fn shown(text: &str) -> String {
-    let is_shown = |c: char| !is_harmful(c) && !matches!(c, '\u{fffe}' | '\u{ffff}');
-    text.chars().map(|c| if is_shown(c) { c } else { '\u{fffd}' }).collect()
-}
-
 /// As much of a text as a width has room for.
 fn fitting(text: &str, width: f64) -> String {
     #[expect(
@@ -170,12 +170,8 @@ fn sides(node: &FlameNode, graph: &FlameGraph) -> (String, String) {
 }
 
 /// A value in its unit; per second in a difference.
-fn value(units: f64, graph: &FlameGraph) -> String {
-    let text = match graph.unit.as_str() {
-        "nanoseconds" => figure::span(units / 1e9),
-        "bytes" => figure::bytes(units),
-        unit => format!("{} {}", figure::number(units), shown(unit)),
-    };
+fn value(of: f64, graph: &FlameGraph) -> String {
+    let text = units(of, &graph.unit);
     if graph.root.delta.is_some() { text + "/s" } else { text }
 }
 

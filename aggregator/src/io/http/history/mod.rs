@@ -15,6 +15,7 @@ mod shares_query;
 mod unknown;
 
 pub(super) use nodes::latencies;
+pub(super) use parameters::range;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

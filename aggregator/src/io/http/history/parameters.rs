@@ -181,7 +181,7 @@ pub(super) fn parse_hardware(
 }
 
 /// The range that `from`, `to` and `last` name; the last hour without them.
-pub(super) fn range(
+pub(in crate::io::http) fn range(
     from: Option<&str>,
     to: Option<&str>,
     last: Option<&str>,

@@ -1,37 +1,39 @@
-//! Captured profiles over HTTP: ordered with the token, listed, and shown in each of their forms.
+//! Captured profiles over HTTP: ordered, stopped and named with the token, listed, and shown in each
+//! of their forms.
 //! What takes time is computed off the driver's thread, for one request at a time.
 //!
 //! DESIGN A184.
+
+mod forms;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query as Parameters, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
-use plimsoll_profile::flame::{self, FlameGraph};
-use plimsoll_profile::{subtract, svg};
 use plimsoll_runtime::token::Token;
-use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::ids::{ProfileName, RunName};
 use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfilesPage};
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::{CaptureId, CaptureIdError};
+use plimsoll_schemas::wire::capture::CaptureId;
 use tokio::sync::Mutex as Turn;
 
+#[cfg(test)]
+pub(super) use requests::KeepBody;
+use requests::{ListQuery, Wanted};
+
 use super::alerts::may_change;
-use super::parameters::{BadRequest, Pairs, count, optional_name, pick, read, value};
+use super::parameters::{Pairs, pick, read};
 use super::query::{ProfileSource, Query, QuerySender};
 use super::refusal::{Answer, Refusal, computed};
 use crate::core::captures::CaptureError;
-use crate::io::profiles::{ProfileError, ProfileStore};
-use crate::limits::captures::PAGE_MAX;
-
-/// Profiles of a page without `limit`.
-const LISTED: usize = 100;
+use crate::core::runs::{RunError, RunsQuery};
+use crate::io::profiles::{ProfileError, ProfileRef, ProfileStore};
 
 #[derive(Clone)]
 struct ProfileHandler {
@@ -43,21 +45,22 @@ struct ProfileHandler {
     clock: Clock,
 }
 
-/// A picture of a profile, or of what it has more than another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PictureQuery {
-    id: CaptureId,
-    minus: Option<CaptureId>,
-}
-
 pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
     let (token, turn) = (token.map(Arc::new), Arc::default());
     Router::new()
         .route("/api/v1/profiles", get(list).post(order))
+        .route("/api/v1/profiles/last", get(show_last))
+        .route("/api/v1/profiles/compare", get(forms::compare))
         .route("/api/v1/profiles/{id}", get(show))
-        .route("/api/v1/profiles/{id}/pprof", get(show_pprof))
-        .route("/api/v1/profiles/{id}/svg", get(show_svg))
-        .route("/api/v1/profiles/{id}/flame.json", get(show_flame))
+        .route("/api/v1/profiles/{id}/stop", post(stop))
+        .route("/api/v1/profiles/{id}/keep", post(keep).delete(unkeep))
+        .route("/api/v1/profiles/{id}/pprof", get(forms::show_pprof))
+        .route("/api/v1/profiles/{id}/flamegraph.svg", get(forms::show_svg))
+        // The name of earlier versions.
+        .route("/api/v1/profiles/{id}/svg", get(forms::show_svg))
+        .route("/api/v1/profiles/{id}/flame.json", get(forms::show_flame))
+        .route("/api/v1/profiles/{id}/top.json", get(forms::show_top))
+        .route("/api/v1/profiles/{id}/trace", get(forms::show_trace))
         .with_state(ProfileHandler { queries, token, turn, clock: Clock::start() })
 }
 
@@ -65,20 +68,28 @@ async fn list(
     State(handler): State<ProfileHandler>,
     Parameters(pairs): Pairs,
 ) -> Answer<ProfilesPage> {
-    let [node, limit] = pick(&pairs, ["node", "limit"], "node and limit")?;
-    let node: Option<NodeName> = optional_name("node", node)?;
-    let limit = count("limit", limit, LISTED, PAGE_MAX)?;
-    let ProfileSource { mesh, rows, store } = handler.source().await?;
-    // What is kept replaces what was ordered.
-    let kept = store.map(|store| store.rows()).unwrap_or_default();
-    let all: BTreeMap<CaptureId, ProfileRow> =
-        rows.into_iter().chain(kept).map(|row| (row.id, row)).collect();
-
-    let wanted = |row: &ProfileRow| node.as_ref().is_none_or(|node| *node == row.node);
-    let mut profiles: Vec<ProfileRow> = all.into_values().filter(wanted).collect();
-    profiles.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds).then(a.node.cmp(&b.node)));
+    let ListQuery { wanted, run, limit } = requests::list(&pairs, handler.clock.now().wall)?;
+    let source = handler.source().await?;
+    let mesh = source.mesh.to_string();
+    let mut profiles = newest_first(source);
+    if let Some(run) = run {
+        let of_run = handler.of_run(run).await?;
+        profiles.retain(|row| of_run.has(row));
+    }
+    profiles.retain(|row| wanted.has(row));
     profiles.truncate(limit);
-    Ok(Json(ProfilesPage { mesh: mesh.to_string(), profiles }))
+    Ok(Json(ProfilesPage { mesh, profiles }))
+}
+
+async fn show_last(
+    State(handler): State<ProfileHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<ProfileRow> {
+    let wanted = requests::last(&pairs)?;
+    let all = newest_first(handler.source().await?).into_iter();
+    let newest = all.filter(|row| row.state.has_profile()).find(|row| wanted.has(row));
+    let none = "no such profile is kept; GET /api/v1/profiles lists all captures";
+    newest.map(Json).ok_or_else(|| Refusal::not_found(none))
 }
 
 async fn order(
@@ -92,59 +103,88 @@ async fn order(
     Ok((StatusCode::CREATED, Json(ordered?)))
 }
 
+async fn stop(
+    State(handler): State<ProfileHandler>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Answer<ProfileRow> {
+    may_change(handler.token.as_deref(), &headers)?;
+    let id = requests::capture_id("id", &id)?;
+    let stopped = handler.queries.send(|answer| Query::StopCapture(id, answer)).await?;
+    let store = handler.source().await?.store;
+    // What was captured before a restart is in the store alone.
+    let is_kept = store.is_some_and(|store| store.row(id).is_some());
+    Ok(Json(stopped.map_err(|error| match error {
+        CaptureError::Unknown(id) if is_kept => CaptureError::NotRunning(id),
+        error => error,
+    })?))
+}
+
+async fn keep(
+    State(handler): State<ProfileHandler>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Answer<ProfileRow> {
+    may_change(handler.token.as_deref(), &headers)?;
+    let KeepBody { name } = read(&body)?;
+    handler.keep_as(&id, Some(name)).await.map(Json)
+}
+
+async fn unkeep(
+    State(handler): State<ProfileHandler>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    handler.keep_as(&id, None).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 async fn show(
     State(handler): State<ProfileHandler>,
     Path(id): Path<String>,
     Parameters(pairs): Pairs,
 ) -> Answer<ProfileRow> {
     pick::<0>(&pairs, [], "none")?;
-    let id = capture_id("id", &id)?;
+    let wanted = requests::profile_ref("id", &id)?;
     let ProfileSource { rows, store, .. } = handler.source().await?;
-    let kept = store.and_then(|store| store.row(id));
-    let found = kept.or_else(|| rows.into_iter().find(|row| row.id == id));
-    Ok(Json(found.ok_or(ProfileError::Unknown(id))?))
+    let kept = store.and_then(|store| store.find(&wanted).ok());
+    let is_wanted = |row: &ProfileRow| ProfileRef::Id(row.id) == wanted;
+    let found = kept.or_else(|| rows.into_iter().find(is_wanted));
+    Ok(Json(found.ok_or(ProfileError::Unknown(wanted))?))
 }
 
-async fn show_pprof(
-    State(handler): State<ProfileHandler>,
-    Path(id): Path<String>,
-    Parameters(pairs): Pairs,
-) -> Result<Response, Refusal> {
-    pick::<0>(&pairs, [], "none")?;
-    let id = capture_id("id", &id)?;
-    let bytes = handler.computed(move |store, now| store.bytes(now, id)).await?;
-    Ok(download(id, "pb.gz", "application/octet-stream", bytes))
-}
-
-async fn show_svg(
-    State(handler): State<ProfileHandler>,
-    Path(id): Path<String>,
-    Parameters(pairs): Pairs,
-) -> Result<Response, Refusal> {
-    let query = picture_query(&id, &pairs)?;
-    let picture = handler.computed(move |store, now| {
-        let node = |id| store.row(id).map(|row| row.node.to_string()).unwrap_or_default();
-        let minus = query.minus.map(|id| format!(" minus {}, profile {id}", node(id)));
-        let title =
-            format!("{}, profile {}", node(query.id), query.id) + &minus.unwrap_or_default();
-        Ok(svg::render(&title, &graph(store, now, query)?))
-    });
-    // As a file: a picture with a script is not to run as a page of this origin.
-    Ok(download(query.id, "svg", "image/svg+xml", picture.await?.into_bytes()))
-}
-
-async fn show_flame(
-    State(handler): State<ProfileHandler>,
-    Path(id): Path<String>,
-    Parameters(pairs): Pairs,
-) -> Answer<FlameGraph> {
-    let query = picture_query(&id, &pairs)?;
-    Ok(Json(handler.computed(move |store, now| graph(store, now, query)).await?))
+/// All captures. What is kept replaces what was ordered.
+fn newest_first(ProfileSource { rows, store, .. }: ProfileSource) -> Vec<ProfileRow> {
+    let kept = store.map(|store| store.rows()).unwrap_or_default();
+    let all: BTreeMap<CaptureId, ProfileRow> =
+        rows.into_iter().chain(kept).map(|row| (row.id, row)).collect();
+    let mut all: Vec<ProfileRow> = all.into_values().collect();
+    all.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds).then(a.node.cmp(&b.node)));
+    all
 }
 
 impl ProfileHandler {
     async fn source(&self) -> Result<ProfileSource, Refusal> {
         self.queries.send(Query::Profiles).await
+    }
+
+    /// What captures of a run have: its nodes, if it names them and all are known, and its time.
+    async fn of_run(&self, name: RunName) -> Result<Wanted, Refusal> {
+        let query = RunsQuery { name: Some(name.clone()), ..RunsQuery::default() };
+        let page = self.queries.send(|answer| Query::Runs(query, answer)).await?;
+        let unknown = || Refusal::not_found(RunError::Unknown(name).to_string());
+        let run = page.runs.into_iter().next().ok_or_else(unknown)?;
+        let range = run.begun_seconds..run.ended_seconds.unwrap_or(f64::INFINITY);
+        let has_all = !run.has_more_nodes && !run.nodes.is_empty();
+        let nodes = has_all.then_some(run.nodes);
+        Ok(Wanted { nodes, range: Some(range), ..Wanted::default() })
+    }
+
+    async fn keep_as(&self, id: &str, name: Option<ProfileName>) -> Result<ProfileRow, Refusal> {
+        let of = requests::profile_ref("id", id)?;
+        self.computed(move |store, now| store.keep_as(now, store.find(&of)?.id, name)).await
     }
 
     /// Computed from stored profiles, one request at a time.
@@ -163,42 +203,15 @@ impl ProfileHandler {
     }
 }
 
-fn graph(
-    store: &ProfileStore,
-    now: Wall,
-    PictureQuery { id, minus }: PictureQuery,
-) -> Result<FlameGraph, ProfileError> {
-    let profile = store.profile(now, id)?;
-    let Some(peer) = minus else { return Ok(flame::of_profile(&profile, None)) };
-    Ok(flame::of_difference(&subtract(&profile, &store.profile(now, peer)?, None)?))
-}
-
-fn download(id: CaptureId, ending: &str, media_type: &'static str, bytes: Vec<u8>) -> Response {
-    let disposition = format!("attachment; filename=\"{id}.{ending}\"");
-    let headers =
-        [(header::CONTENT_TYPE, media_type.to_owned()), (header::CONTENT_DISPOSITION, disposition)];
-    (headers, bytes).into_response()
-}
-
-fn picture_query(id: &str, pairs: &[(String, String)]) -> Result<PictureQuery, BadRequest> {
-    let [minus] = pick(pairs, ["minus"], "minus")?;
-    let minus = minus.map(|text| capture_id("minus", text)).transpose()?;
-    Ok(PictureQuery { id: capture_id("id", id)?, minus })
-}
-
-fn capture_id(key: &'static str, text: &str) -> Result<CaptureId, BadRequest> {
-    text.parse()
-        .map_err(|error: CaptureIdError| value(key, text, &format!("the id of a profile: {error}")))
-}
-
 impl From<CaptureError> for Refusal {
     fn from(error: CaptureError) -> Self {
         let status = match error {
-            CaptureError::UnknownNode(_) => StatusCode::NOT_FOUND,
+            CaptureError::UnknownNode(_) | CaptureError::Unknown(_) => StatusCode::NOT_FOUND,
             CaptureError::Order(_) => StatusCode::BAD_REQUEST,
-            CaptureError::NoKey | CaptureError::NoStore | CaptureError::Full => {
-                StatusCode::CONFLICT
-            }
+            CaptureError::NoKey
+            | CaptureError::NoStore
+            | CaptureError::Full
+            | CaptureError::NotRunning(_) => StatusCode::CONFLICT,
         };
         Self(status, error.to_string())
     }
@@ -208,8 +221,14 @@ impl From<ProfileError> for Refusal {
     fn from(error: ProfileError) -> Self {
         let status = match error {
             ProfileError::Unknown(_) => StatusCode::NOT_FOUND,
-            ProfileError::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-            ProfileError::SameProcess { .. } | ProfileError::Subtract(_) => StatusCode::BAD_REQUEST,
+            ProfileError::NameTaken { .. } | ProfileError::NamesFull => StatusCode::CONFLICT,
+            ProfileError::Damaged { .. } | ProfileError::NotStored(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            ProfileError::SameProcess { .. }
+            | ProfileError::Subtract(_)
+            | ProfileError::Trace(_)
+            | ProfileError::NoTrace(_) => StatusCode::BAD_REQUEST,
         };
         Self(status, error.to_string())
     }

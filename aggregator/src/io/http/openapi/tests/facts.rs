@@ -149,6 +149,7 @@ fn bodies() -> Vec<(&'static str, &'static str, Value)> {
         ("ProfileRequest", "operation", or_null("Operation")),
         ("ProfileRequest", "pid", between(i32::MAX.cast_unsigned())),
         ("ProfileRequest", "seconds", between(CAPTURE_SECONDS_MAX)),
+        ("KeepRequest", "name", json!({ "pattern": "^[A-Za-z0-9_.-]{1,64}$" })),
         ("RunRequest", "by", or_null("Operator")),
         ("RunRequest", "labels", labels),
         ("RunRequest", "name", reference("RunName")),

@@ -8,6 +8,7 @@ use plimsoll_schemas::limits::wire::{LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::schemas::{Schemas, reference};
+use crate::limits::captures::FUNCTIONS_MAX;
 use crate::limits::{
     HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX, METRIC_DIVISORS_MAX,
     ROLLUP_LABELS_MAX,
@@ -67,6 +68,11 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
     let (node, operation) = (schemas.of::<NodeName>(), schemas.of::<Operation>());
     let after = "Only nodes whose names come after this one: `next` of the page before";
     let id = json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
+    let profile =
+        json!({ "type": "string", "pattern": "^([0-9a-f]{32}|name:[A-Za-z0-9_.-]{1,64})$" });
+    let about_id = "The capture's id, or `name:` and the name under which its profile is kept";
+    let (about_a, about_b) = ("The profile of before", "The one that may have more");
+    let about_redact = "Whether files, threads and nodes have pseudonyms";
     let own = [
         ("node", with_example(query("node", "Only this node", node.clone()), json!("n7"))),
         ("after", query("after", after, node)),
@@ -98,8 +104,16 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
             ),
         ),
         ("run", of_path("name", "The run's name", schemas.of::<RunName>(), json!("v42"))),
-        ("profile", of_path("id", "The capture's id", id.clone(), json!("0".repeat(32)))),
-        ("minus", query("minus", "The profile that is subtracted, such as that of a peer", id)),
+        ("capture", of_path("id", "The capture's id", id, json!("0".repeat(32)))),
+        ("profile", of_path("id", about_id, profile.clone(), json!("0".repeat(32)))),
+        ("profile_a", required(query("a", about_a, profile.clone()), json!("name:v41"))),
+        ("profile_b", required(query("b", about_b, profile.clone()), json!("0".repeat(32)))),
+        (
+            "minus",
+            query("minus", "The profile that is subtracted, such as that of a peer", profile),
+        ),
+        ("redact", query("redact", about_redact, json!({ "type": "boolean", "default": false }))),
+        ("functions", query("n", "Functions that are ranked", whole_number(1..=FUNCTIONS_MAX, 20))),
     ];
     let all = own.into_iter().chain(of_range()).chain(of_figures()).chain(of_history());
     all.map(|(name, parameter)| (name.to_owned(), parameter)).collect()

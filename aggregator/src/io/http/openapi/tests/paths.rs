@@ -14,6 +14,7 @@ use plimsoll_schemas::summary::{
     MetricHistoryPages, MetricsPage, NodePage, NodesPage, OperationsPage, Presence, ProfileRequest,
     ProfileRow, ProfilesPage, Pulse, RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
 };
+use plimsoll_schemas::wire::capture::CaptureKind;
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::{Value, json};
 
@@ -27,6 +28,7 @@ use super::schemas::Schemas;
 use crate::core::alerting::Undeliverable;
 use crate::core::history::Resolution;
 use crate::io::http::orders::{AcknowledgementBody, SilenceBody};
+use crate::io::http::profiles::KeepBody;
 use crate::io::http::runs::{BeginBody, StopBody};
 use crate::limits::captures::PAGE_MAX;
 use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
@@ -391,49 +393,91 @@ fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
 
 fn profiles(schemas: &mut Schemas) -> Vec<Route> {
     let profile = schemas.of::<ProfileRow>();
-    let node = query("node", "Only captures of this node", schemas.of::<NodeName>());
+    let of_node = query("node", "Only captures of this node", schemas.of::<NodeName>());
+    let of_rule = query("rule", "Only those that this rule ordered", schemas.of::<RuleName>());
+    let of_run = query("run", "Only of its nodes and time", schemas.of::<RunName>());
+    let kinds = json!({ "type": "string", "enum": CaptureKind::ALL.map(CaptureKind::as_str) });
+    let of_kind = query("kind", "Only of this kind", kinds);
+    let wanted = [of_node, of_rule, of_kind];
+    let range = [named("from"), named("to"), named("last")];
+    let limit = query("limit", "At most this many", whole_number(1..=PAGE_MAX, 100));
+    let listed = wanted.iter().cloned().chain(range).chain([of_run, limit]);
     let show = json!({
         "show": { "operationId": "profile", "parameters": { "id": "$response.body#/id" } },
     });
     vec![
         get("/api/v1/profiles", "listProfiles", "Captures and their profiles, newest first")
-            .takes([node, query("limit", "At most this many", whole_number(1..=PAGE_MAX, 100))])
-            .gives("Captures", &schemas.of::<ProfilesPage>()),
+            .about("With `from`, `to` or `last`: those that start in this range.")
+            .takes(listed.collect::<Vec<_>>())
+            .gives("Captures", &schemas.of::<ProfilesPage>())
+            .or(&[NotFound]),
         post("/api/v1/profiles", "orderProfile", "Capture a profile of a process on a node")
             .about("Its state is that of `/api/v1/profiles/{id}` until it has ended.")
             .takes_body(true, &schemas.of_body::<ProfileRequest>())
             .creates("The capture, which has not started", &profile, show)
             .or(&[NotFound, ProfileConflict]),
+        get("/api/v1/profiles/last", "lastProfile", "The newest profile that is kept")
+            .takes(wanted)
+            .gives("The capture", &profile)
+            .or(&[NotFound]),
         get("/api/v1/profiles/{id}", "profile", "One capture: its state, and how it went")
             .takes([named("profile")])
             .gives("The capture", &profile)
             .or(&[NotFound]),
+        post("/api/v1/profiles/{id}/stop", "stopProfile", "End a capture early")
+            .about("There is no profile of it: it ends as `failed` for the reason `stopped`.")
+            .takes([named("capture")])
+            .gives("The capture", &profile)
+            .or(&[NotFound, ProfileConflict]),
+        post("/api/v1/profiles/{id}/keep", "keepProfile", "Keep a profile under a name")
+            .about("It does not expire.")
+            .takes([named("profile")])
+            .takes_body(true, &schemas.of_body::<KeepBody>())
+            .gives("The capture", &profile)
+            .or(&[NotFound, ProfileConflict, Failed]),
+        delete("/api/v1/profiles/{id}/keep", "unkeepProfile", "Let a profile expire as others do")
+            .takes([named("profile")])
+            .ends("It has no name")
+            .or(&[NotFound, Failed]),
     ]
 }
 
 /// The forms of a profile that is kept.
 fn profile_forms() -> Vec<Route> {
-    let minus = named("minus");
+    let (profile, minus, redact) = (named("profile"), named("minus"), named("redact"));
     let of = |path, id, summary| get(path, id, summary).or(&[NotFound, Failed, Unavailable]);
-    let tree = json!({ "type": "object", "required": ["kind", "unit", "root"] });
+    let object = |fields: &[&str]| json!({ "type": "object", "required": fields });
+    let svg = |path, id| {
+        of(path, id, "A flame graph of a profile, or of what it has more than another")
+            .takes([profile.clone(), minus.clone(), redact.clone()])
+            .gives_text("A picture", &["image/svg+xml"])
+    };
     vec![
         of(
             "/api/v1/profiles/{id}/pprof",
             "profilePprof",
-            "A profile as its node sent it, in pprof",
+            "A profile in pprof, as its node sent it",
         )
-        .takes([named("profile")])
+        .takes([profile.clone(), redact.clone()])
         .gives_text("A compressed pprof file", &["application/octet-stream"]),
-        of(
-            "/api/v1/profiles/{id}/svg",
-            "profileSvg",
-            "A flame graph of a profile, or of what it has more than another",
-        )
-        .takes([named("profile"), minus.clone()])
-        .gives_text("A picture", &["image/svg+xml"]),
+        svg("/api/v1/profiles/{id}/flamegraph.svg", "profileFlamegraph"),
+        svg("/api/v1/profiles/{id}/svg", "profileSvg"),
         of("/api/v1/profiles/{id}/flame.json", "profileFlame", "The same flame graph as a tree")
-            .takes([named("profile"), minus])
-            .gives("Functions below their callers", &tree),
+            .takes([profile.clone(), minus.clone(), redact.clone()])
+            .gives("Functions below their callers", &object(&["kind", "unit", "root"])),
+        of("/api/v1/profiles/{id}/top.json", "profileTop", "The functions that take most")
+            .takes([profile.clone(), named("functions")])
+            .gives("Those with most in total first", &object(&["profile_id", "top_functions"])),
+        of("/api/v1/profiles/{id}/trace", "profileTrace", "A trace, for ui.perfetto.dev")
+            .takes([profile.clone()])
+            .gives_text("A Chrome trace as gzip", &["application/gzip"]),
+        of("/api/v1/profiles/compare", "compareProfiles", "What one profile has more than another")
+            .about("Values are units per second of either; times are seconds.")
+            .takes([named("profile_a"), named("profile_b"), named("functions")])
+            .gives(
+                "Functions that differ most, and the tree of the difference",
+                &object(&["a", "b", "unit", "top_functions", "flame"]),
+            ),
     ]
 }
 

@@ -68,7 +68,8 @@ impl Refused {
             Self::Conflict => "The alert is not active, or there are too many",
             Self::RunConflict => "The name was given before, or too many runs are running",
             Self::ProfileConflict => {
-                "Too many captures are running, or the aggregator has no key or no state file"
+                "Too many captures are running, the capture is not, the name is taken, or the \
+                 aggregator has no key or no state file"
             }
             Self::TooLarge => "The body is larger than 64 KiB",
             Self::TooManyStreams => "The client's address has its share of the streams",

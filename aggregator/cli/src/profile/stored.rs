@@ -1,0 +1,107 @@
+//! `plimsoll profile show` and `diff`: pprof files of any tool.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use plimsoll_profile::flame::of_difference;
+use plimsoll_profile::limits::ENCODED_BYTES_MAX;
+use plimsoll_profile::{Profile, html, pprof, subtract, svg};
+use plimsoll_runtime::stdout::print_line;
+
+use super::files::{Form, OutputFile, PICTURES};
+use super::output::{OutputArgs, RedactArgs, TOP, state};
+use super::redact::Redactor;
+use super::{Captured, text};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll profile show cpu.pb.gz                              # a table of functions
+  plimsoll profile show cpu.pb.gz -o cpu.speedscope.json       # for another viewer
+  plimsoll profile show cpu.pb.gz --redact -o to-share.html")]
+pub(super) struct ShowArgs {
+    /// A pprof file, compressed or not, of this program or any other
+    file: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll profile diff slow.pb.gz healthy.pb.gz
+  plimsoll profile diff after.pb.gz before.pb.gz -o more.html
+
+Values are per second of each profile, so that their lengths may differ.")]
+pub(super) struct DiffArgs {
+    /// A pprof file: the culprit
+    culprit: PathBuf,
+    /// The one that it is compared with
+    peer: PathBuf,
+    /// Threads in this state alone [default: running; all if the profiles state none]
+    #[arg(long, value_parser = ["running", "waiting", "gil", "all"])]
+    state: Option<String>,
+    /// File to write instead of a table: .svg or .html (flame graphs)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = TOP)]
+    top: usize,
+    #[command(flatten)]
+    redact: RedactArgs,
+}
+
+/// Shows a file, or converts it.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub(super) fn show(args: &ShowArgs) -> Result<()> {
+    let output = args.output.prepare()?;
+    let profile = read(&args.file)?;
+    output.finish(Captured { title: title(&args.file), id: None, facts: String::new(), profile })
+}
+
+/// Shows what one file has more than another, or less.
+///
+/// # Errors
+/// When a file cannot be read or written, or the profiles measure different things.
+pub(super) fn diff(args: &DiffArgs) -> Result<()> {
+    let path = args.output.as_deref();
+    let output = path.map(|path| OutputFile::create(path, &PICTURES)).transpose()?;
+    let mut sides = [read(&args.culprit)?, read(&args.peer)?];
+    let mut title = format!("{} beside {}", title(&args.culprit), title(&args.peer));
+    if let Some(what) = args.redact.redact {
+        let mut redactor = Redactor::new(what);
+        sides.iter().for_each(|side| redactor.know(side));
+        sides = sides.map(|side| redactor.redacted(&side));
+        title = "difference of two profiles".to_owned();
+    }
+
+    let [culprit, peer] = &sides;
+    let state = state(args.state.as_deref(), culprit);
+    let difference = subtract(culprit, peer, state).with_context(|| title.clone())?;
+    let Some(output) = output else {
+        print_line(text::differences(&difference, args.top));
+        return Ok(());
+    };
+    let picture = match output.form {
+        Form::Html => html::of_difference(&title, &difference),
+        _ => svg::render(&title, &of_difference(&difference)),
+    };
+    output.write(picture.as_bytes())
+}
+
+fn title(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn read(path: &Path) -> Result<Profile> {
+    let name = || path.display().to_string();
+    let mut bytes = Vec::new();
+    // One byte more shows that there are more.
+    let file = File::open(path).with_context(name)?;
+    file.take(ENCODED_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).with_context(name)?;
+    let decoded = pprof::decode(&bytes);
+    decoded.with_context(|| format!("{} is no pprof file that can be read", path.display()))
+}

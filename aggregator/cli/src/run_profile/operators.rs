@@ -1,0 +1,162 @@
+//! The times of operators and kernels in traces of PyTorch, by name and device. What is kept does
+//! not grow with a trace: names and threads are bounded, and what finds no room is counted.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use plimsoll_profile::Name;
+
+use super::events::{Event, Scalar};
+use super::nesting::{Call, Finished, Nesting};
+use crate::run_results::TopOperator;
+
+/// Operators and kernels by name; a large model has some hundred.
+const NAMES_MAX: usize = 4_096;
+/// Threads and streams.
+const LANES_MAX: usize = 256;
+/// What stands for names without room.
+const OTHER: &str = "(other)";
+/// The latest time of a trace, in microseconds: until the year 2200.
+const TIME_MAX_US: f64 = 7.3e15;
+
+/// Where an operator runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Device {
+    Cpu,
+    Cuda,
+}
+
+impl Device {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// That of a category of events; others are no operators.
+    fn of(category: &str) -> Option<Self> {
+        match category {
+            "cpu_op" => Some(Self::Cpu),
+            "kernel" | "gpu_memcpy" | "gpu_memset" => Some(Self::Cuda),
+            _ => None,
+        }
+    }
+}
+
+/// The sums of all traces.
+#[derive(Debug, Default)]
+pub(super) struct Operators {
+    rows: Vec<Row>,
+    by_name: HashMap<(Device, Name), usize>,
+    lanes: BTreeMap<(Device, Scalar, Scalar), Nesting>,
+    /// Events of the trace that is read, of any kind.
+    pub(super) events: u64,
+    /// Operators without a time.
+    malformed: u64,
+    misplaced: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: Name,
+    device: Device,
+    calls: u64,
+    ns: i64,
+    own_ns: i64,
+}
+
+impl Operators {
+    pub(super) fn add(&mut self, event: Event) {
+        self.events += 1;
+        let Event { phase, name, category, start, duration, process, thread } = event;
+        let (Scalar::Text(category), true) = (category, phase.is("X")) else { return };
+        let Some(device) = Device::of(&category) else { return };
+        let (Scalar::Text(name), Some(start), Some(duration)) = (name, ns(&start), ns(&duration))
+        else {
+            self.malformed += 1;
+            return;
+        };
+
+        let operator = self.row(device, Name::new(&name));
+        let call = Call { start, end: Reverse(start + duration), operator };
+        let lane = (device, process, thread);
+        let (rows, misplaced) = (&mut self.rows, &mut self.misplaced);
+        let mut finished = |of: Finished| rows[of.operator].add(&of, misplaced);
+        if self.lanes.len() < LANES_MAX || self.lanes.contains_key(&lane) {
+            self.lanes.entry(lane).or_default().add(call, &mut finished);
+        } else {
+            finished(Finished {
+                operator,
+                ns: duration,
+                own_ns: duration,
+                is_within_itself: false,
+                is_misplaced: true,
+            });
+        }
+    }
+
+    /// The next trace is one of other processes.
+    pub(super) fn next_trace(&mut self) {
+        let (rows, misplaced) = (&mut self.rows, &mut self.misplaced);
+        for lane in std::mem::take(&mut self.lanes).into_values() {
+            lane.end(&mut |of| rows[of.operator].add(&of, misplaced));
+        }
+        self.events = 0;
+    }
+
+    fn row(&mut self, device: Device, name: Name) -> usize {
+        let is_full = self.by_name.len() >= NAMES_MAX;
+        let is_known = self.by_name.contains_key(&(device, name.clone()));
+        let name = if is_full && !is_known { Name::new(OTHER) } else { name };
+        let next = self.rows.len();
+        let row = *self.by_name.entry((device, name.clone())).or_insert(next);
+        if row == next {
+            self.rows.push(Row { name, device, calls: 0, ns: 0, own_ns: 0 });
+        }
+        row
+    }
+
+    /// What the sums lack, in words.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let faults = [
+            (self.malformed, "operators without a name, a start or a duration were left out"),
+            (self.misplaced, "operators are out of order or too many threads: theirs counts alone"),
+        ];
+        let faults = faults.into_iter().filter(|(count, _)| *count > 0);
+        faults.map(|(count, words)| format!("{count} {words}")).collect()
+    }
+
+    /// Those that take most themselves first.
+    pub(super) fn top(mut self) -> Vec<TopOperator> {
+        self.rows.sort_by(|a, b| (b.own_ns, &a.name).cmp(&(a.own_ns, &b.name)));
+        let row = |of: Row| TopOperator {
+            name: of.name.to_string(),
+            self_ms: of.own_ns as f64 / 1e6,
+            total_ms: of.ns as f64 / 1e6,
+            calls: Some(of.calls),
+            device: of.device.as_str().to_owned(),
+        };
+        self.rows.into_iter().map(row).collect()
+    }
+}
+
+impl Row {
+    fn add(&mut self, of: &Finished, misplaced: &mut u64) {
+        self.calls += 1;
+        self.own_ns = self.own_ns.saturating_add(of.own_ns);
+        *misplaced += u64::from(of.is_misplaced);
+        // One that is recursive counts once.
+        if !of.is_within_itself {
+            self.ns = self.ns.saturating_add(of.ns);
+        }
+    }
+}
+
+/// Nanoseconds of a time of the trace, which has microseconds.
+fn ns(time: &Scalar) -> Option<i64> {
+    let Scalar::Number(us) = time else { return None };
+    let us = Some(us.0).filter(|us| (0.0..=TIME_MAX_US / 2.0).contains(us))?;
+    #[expect(clippy::cast_possible_truncation, reason = "within the bound above")]
+    Some((us * 1e3).round() as i64)
+}

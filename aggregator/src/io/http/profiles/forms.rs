@@ -1,0 +1,231 @@
+//! The forms of a profile that is kept: pprof, picture, tree, ranking, trace, and the difference of
+//! two.
+
+use axum::Json;
+use axum::extract::{Path, Query as Parameters, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use plimsoll_profile::flame::{self, Detail, FlameGraph};
+use plimsoll_profile::pprof::{self, PprofError};
+use plimsoll_profile::{FunctionDifference, Profile, Sides, subtract, summary, svg};
+use plimsoll_schemas::summary::ProfileRow;
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ProfileHandler;
+use super::requests::{self, CompareQuery, PictureQuery, profile_ref};
+use crate::io::http::accept;
+use crate::io::http::pages::compressed;
+use crate::io::http::parameters::{Pairs, pick};
+use crate::io::http::refusal::{Answer, Refusal};
+use crate::io::profiles::{ProfileError, ProfileStore, Redactor};
+
+const NANOSECONDS: f64 = 1e9;
+
+/// What B has more than A. Values are units per second of either.
+#[derive(Debug, Serialize)]
+pub(super) struct Compared {
+    a: ProfileRow,
+    b: ProfileRow,
+    unit: String,
+    top_functions: Vec<ComparedFunction>,
+    flame: FlameGraph,
+}
+
+#[derive(Debug, Serialize)]
+struct ComparedFunction {
+    name: String,
+    file: String,
+    line: u32,
+    #[serde(rename = "self")]
+    own: ComparedSides,
+    cumulative: ComparedSides,
+}
+
+#[derive(Debug, Serialize)]
+struct ComparedSides {
+    a: f64,
+    b: f64,
+    difference: f64,
+}
+
+pub(super) async fn show_pprof(
+    State(handler): State<ProfileHandler>,
+    Path(id): Path<String>,
+    Parameters(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let [redact] = pick(&pairs, ["redact"], "redact")?;
+    let (of, is_redacted) = (profile_ref("id", &id)?, requests::is_redacted(redact)?);
+    let found = handler.computed(move |store, now| {
+        let ProfileRow { id, kind, .. } = store.find(&of)?;
+        if is_redacted {
+            let encoded = pprof::encode(&Redactor::default().redacted(&store.profile(now, id)?));
+            let damaged = |error: PprofError| ProfileError::Damaged { id, why: error.to_string() };
+            return encoded.map(|bytes| (id, bytes)).map_err(damaged);
+        }
+        if kind == CaptureKind::Trace {
+            return Err(ProfileError::Trace(id));
+        }
+        Ok((id, store.bytes(now, id)?))
+    });
+    let (id, bytes) = found.await?;
+    Ok(download(id, "pb.gz", "application/octet-stream", bytes))
+}
+
+pub(super) async fn show_trace(
+    State(handler): State<ProfileHandler>,
+    Path(id): Path<String>,
+    Parameters(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    pick::<0>(&pairs, [], "none")?;
+    let of = profile_ref("id", &id)?;
+    let found = handler.computed(move |store, now| {
+        let ProfileRow { id, kind, .. } = store.find(&of)?;
+        if kind != CaptureKind::Trace {
+            return Err(ProfileError::NoTrace(id));
+        }
+        Ok((id, store.bytes(now, id)?))
+    });
+    let (id, bytes) = found.await?;
+    Ok(download(id, "trace.json.gz", "application/gzip", bytes))
+}
+
+pub(super) async fn show_svg(
+    State(handler): State<ProfileHandler>,
+    Path(id): Path<String>,
+    Parameters(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = requests::picture(&id, &pairs)?;
+    let drawn = handler.computed(move |store, now| {
+        let title = title(store, &query)?;
+        let graph = graph(store, now, &query, Detail::PICTURE)?;
+        Ok((store.find(&query.of)?.id, svg::render(&title, &graph)))
+    });
+    // As a file: a picture with a script is not to run as a page of this origin.
+    let (id, picture) = drawn.await?;
+    Ok(download(id, "svg", "image/svg+xml", picture.into_bytes()))
+}
+
+pub(super) async fn show_flame(
+    State(handler): State<ProfileHandler>,
+    Path(id): Path<String>,
+    Parameters(pairs): Pairs,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let query = requests::picture(&id, &pairs)?;
+    let takes_gzip = accept::takes_gzip(&headers);
+    let written = handler.computed(move |store, now| {
+        let tree = graph(store, now, &query, Detail::WHOLE)?;
+        let json = serde_json::to_vec(&tree).expect("its keys are texts");
+        // Of 50 000 functions 7 MB, and a tenth compressed.
+        Ok(if takes_gzip { compressed(&json, Compression::fast()) } else { json.into() })
+    });
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::VARY, "accept-encoding")];
+    let mut response = (headers, written.await?).into_response();
+    if takes_gzip {
+        let gzip = HeaderValue::from_static("gzip");
+        response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+    }
+    Ok(response)
+}
+
+pub(super) async fn show_top(
+    State(handler): State<ProfileHandler>,
+    Path(id): Path<String>,
+    Parameters(pairs): Pairs,
+) -> Answer<Value> {
+    let [n] = pick(&pairs, ["n"], "n")?;
+    let (of, n) = (profile_ref("id", &id)?, requests::functions(n)?);
+    let ranked = handler.computed(move |store, now| {
+        let id = store.find(&of)?.id;
+        Ok(summary::of_profile(&id.to_string(), &store.profile(now, id)?, None, n))
+    });
+    Ok(Json(ranked.await?))
+}
+
+pub(super) async fn compare(
+    State(handler): State<ProfileHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<Compared> {
+    let query = requests::comparison(&pairs)?;
+    Ok(Json(handler.computed(move |store, now| compared(store, now, &query)).await?))
+}
+
+fn compared(
+    store: &ProfileStore,
+    now: Wall,
+    query: &CompareQuery,
+) -> Result<Compared, ProfileError> {
+    let (a, b) = (store.find(&query.a)?, store.find(&query.b)?);
+    let difference = subtract(&store.profile(now, b.id)?, &store.profile(now, a.id)?, None)?;
+
+    let unit = difference.value_type.unit.as_str();
+    let (unit, scale) = match unit {
+        "nanoseconds" => ("seconds".to_owned(), NANOSECONDS),
+        _ => (unit.to_owned(), 1.0),
+    };
+    let sides = |Sides { culprit, peer }| {
+        let (a, b) = (peer / scale, culprit / scale);
+        ComparedSides { a, b, difference: b - a }
+    };
+    let function = |FunctionDifference { frame, own, total }| ComparedFunction {
+        name: frame.function.to_string(),
+        file: frame.file.to_string(),
+        line: frame.line,
+        own: sides(own),
+        cumulative: sides(total),
+    };
+    let top_functions = difference.rank(query.functions).into_iter().map(function).collect();
+    Ok(Compared {
+        a,
+        b,
+        unit,
+        top_functions,
+        flame: flame::detailed_difference(&difference, Detail::WHOLE),
+    })
+}
+
+fn graph(
+    store: &ProfileStore,
+    now: Wall,
+    query: &PictureQuery,
+    detail: Detail,
+) -> Result<FlameGraph, ProfileError> {
+    let mut redactor = query.is_redacted.then(Redactor::default);
+    let mut profile = |of| -> Result<Profile, ProfileError> {
+        let profile = store.profile(now, store.find(of)?.id)?;
+        Ok(match &mut redactor {
+            Some(redactor) => redactor.redacted(&profile),
+            None => profile,
+        })
+    };
+    let own = profile(&query.of)?;
+    let Some(minus) = &query.minus else { return Ok(flame::detailed(&own, None, detail)) };
+    let difference = subtract(&own, &profile(minus)?, None)?;
+    Ok(flame::detailed_difference(&difference, detail))
+}
+
+/// The nodes and ids, or without their names the ids alone.
+fn title(store: &ProfileStore, query: &PictureQuery) -> Result<String, ProfileError> {
+    let named = |of| -> Result<String, ProfileError> {
+        let ProfileRow { id, node, .. } = store.find(of)?;
+        Ok(if query.is_redacted {
+            format!("profile {id}")
+        } else {
+            format!("{node}, profile {id}")
+        })
+    };
+    let own = named(&query.of)?;
+    let Some(minus) = &query.minus else { return Ok(own) };
+    Ok(format!("{own} minus {}", named(minus)?))
+}
+
+fn download(id: CaptureId, ending: &str, media_type: &'static str, bytes: Vec<u8>) -> Response {
+    let disposition = format!("attachment; filename=\"{id}.{ending}\"");
+    let headers =
+        [(header::CONTENT_TYPE, media_type.to_owned()), (header::CONTENT_DISPOSITION, disposition)];
+    (headers, bytes).into_response()
+}
