@@ -35,13 +35,13 @@ struct Job(Child);
 impl Job {
     /// `None` without an interpreter of a version that can be read.
     fn start(script: &Path, speed: &str) -> Option<Self> {
-        let about = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))";
+        let about = "import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 14))";
         let is_supported = |python: &&&str| {
             let asked = Command::new(python).args(["-c", about]).stderr(Stdio::null()).status();
             asked.is_ok_and(|status| status.success())
         };
         let Some(python) = ["python3", "/usr/bin/python3"].iter().find(is_supported) else {
-            writeln!(stderr(), "SKIPPED: no CPython 3.11 to 3.13").expect("it is open");
+            writeln!(stderr(), "SKIPPED: no CPython 3.9 to 3.14").expect("it is open");
             return None;
         };
 

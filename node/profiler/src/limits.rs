@@ -9,6 +9,8 @@ pub const SECONDS_MAX: u32 = 600;
 
 /// Leaf-most functions read of a stack: one more than a profile keeps shows that there are more.
 pub const FRAMES_MAX: usize = plimsoll_profile::limits::FRAMES_MAX + 1;
+/// The same of frames that are objects: a few more, for those that are left out since they moved.
+pub const OBJECTS_MAX: usize = FRAMES_MAX + 32;
 /// Frames followed in a process: each function may have an entry frame of the interpreter.
 pub const LINKS_MAX: usize = 2 * FRAMES_MAX;
 pub const THREADS_MAX: usize = 1_024;

@@ -17,6 +17,16 @@ pub struct Order {
     /// Up to [`SECONDS_MAX`].
     pub length: Duration,
     pub paths: Paths,
+    pub threads: Threads,
+}
+
+/// Whose stacks count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    #[default]
+    All,
+    /// At each sample the one that holds the global interpreter lock.
+    GilHolder,
 }
 
 /// A process, by its number in this process's `/proc`.
@@ -34,6 +44,8 @@ pub enum OrderError {
 }
 
 impl Order {
+    /// Of all threads.
+    ///
     /// # Errors
     /// When a value is outside its bounds.
     pub fn new(pid: i32, hz: u32, seconds: u32, paths: Paths) -> Result<Self, OrderError> {
@@ -47,7 +59,7 @@ impl Order {
             return Err(OrderError::Seconds(seconds));
         }
         let length = Duration::from_secs(seconds.into());
-        Ok(Self { pid: ProcessId(pid), hz, length, paths })
+        Ok(Self { pid: ProcessId(pid), hz, length, paths, threads: Threads::All })
     }
 
     /// Time from one sample to the next.

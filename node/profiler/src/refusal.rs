@@ -24,6 +24,10 @@ pub enum Refusal {
     FreeThreaded { pid: ProcessId, version: Version },
     #[error("process {0}: its interpreter has not started, or has ended: try again")]
     NotRunning(ProcessId),
+    #[error(
+        "process {0}: its C library does not show the numbers of threads, which CPython states since 3.11"
+    )]
+    ThreadNumbers(ProcessId),
     #[error("process {pid}: {what}: {error}")]
     Unreadable { pid: ProcessId, what: String, error: String },
 }

@@ -10,7 +10,7 @@ use plimsoll_profile::{
 use plimsoll_schemas::time::nanos;
 
 use crate::memory::ReadError;
-use crate::order::Order;
+use crate::order::{Order, Threads};
 use crate::output::{Capture, Counts, End};
 use crate::reader::{Readings, ThreadReading};
 use crate::schedule::Schedule;
@@ -20,6 +20,8 @@ use crate::target::presence::Presence;
 
 /// How profiles of this program are taken.
 pub(crate) const RUNG: &str = "profiler";
+/// Leaf frame of a thread that collects garbage.
+pub const COLLECTING: &str = "<GC>";
 
 /// Ends a capture from another thread. Clones end the same one.
 #[derive(Clone, Debug, Default)]
@@ -108,10 +110,25 @@ impl<'a> Sampler<'a> {
 
     fn book(&mut self, readings: Readings, observed: Vec<Option<Observed>>) {
         self.counts.torn += u64::from(readings.is_list_torn);
-        for (ThreadReading { stack, .. }, observed) in readings.threads.into_iter().zip(observed) {
+        for (reading, observed) in readings.threads.into_iter().zip(observed) {
+            let ThreadReading { stack, holds_gil, is_collecting, .. } = reading;
+            if self.order.threads == Threads::GilHolder && !holds_gil {
+                continue;
+            }
             match (stack, observed) {
                 (Some(frames), _) if frames.is_empty() => self.counts.empty += 1,
-                (Some(frames), Some(observed)) => self.book_stack(frames, observed),
+                (Some(mut frames), Some(mut observed)) => {
+                    if is_collecting {
+                        frames.push(Frame::marker(COLLECTING));
+                    }
+                    // It lost the lock after that was read.
+                    if self.order.threads == Threads::GilHolder
+                        && observed.state == ThreadState::Gil
+                    {
+                        observed.state = ThreadState::Running;
+                    }
+                    self.book_stack(frames, observed);
+                }
                 // A thread that is no longer there may have ended before its stack was read.
                 _ => self.counts.torn += 1,
             }

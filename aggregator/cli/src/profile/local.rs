@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use plimsoll_profiler::capture;
-use plimsoll_profiler::order::Order;
+use plimsoll_profiler::order::{Order, Threads};
 use plimsoll_profiler::output::{Capture, End};
 use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
@@ -15,7 +15,10 @@ use super::{Captured, CpuArgs, text};
 pub(super) async fn captured(args: &CpuArgs) -> Result<Result<Captured, Exit>> {
     let pid = args.pid.context("--pid or --node")?;
     let paths = if args.full_paths { Paths::Full } else { Paths::Short };
-    let order = Order::new(pid, args.rate, args.seconds, paths)?;
+    let mut order = Order::new(pid, args.rate, args.seconds, paths)?;
+    if args.is_of_gil_holder() {
+        order.threads = Threads::GilHolder;
+    }
     eprintln!("plimsoll: {} s at {} Hz of process {pid}", args.seconds, args.rate);
 
     let cancel = Cancel::default();

@@ -9,7 +9,7 @@ mod remote;
 mod stored;
 mod text;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, value_parser};
 use plimsoll_profile::Profile;
 use plimsoll_runtime::exit::Exit;
@@ -42,6 +42,7 @@ enum ProfileCommand {
   plimsoll profile cpu --pid 4711 --colour module -o flame.html    # to search and zoom
   plimsoll profile cpu --pid 4711 -o rank2.pb.gz                   # for go tool pprof
   plimsoll profile cpu --pid 4711 --json --top 5                   # for a program
+  plimsoll profile cpu --pid 4711 --mode gil                       # who holds the GIL, and where
   plimsoll profile cpu --node n7 --job epoch_hook --label rank=3 -o flame.svg
 
 With --node the aggregator orders it, which needs its token, and captures.enabled on the node. A process of your own may be read unless Yama forbids it; one of another user needs CAP_SYS_PTRACE.
@@ -76,8 +77,28 @@ struct CpuArgs {
     full_paths: bool,
     #[command(flatten)]
     output: OutputArgs,
+    /// Whose time counts: wall, of all threads; cpu, of those that run; gil, of the one that holds
+    /// the global interpreter lock, which needs --pid
+    #[arg(long, value_parser = ["wall", "cpu", "gil"], conflicts_with = "state")]
+    mode: Option<String>,
     #[command(flatten)]
     at: Target,
+}
+
+impl CpuArgs {
+    fn is_of_gil_holder(&self) -> bool {
+        self.mode.as_deref() == Some("gil")
+    }
+
+    /// The options of what is shown, with the state that the mode asks for.
+    fn shown(&self) -> OutputArgs {
+        let state = match self.mode.as_deref() {
+            None => return self.output.clone(),
+            Some("cpu") => "running",
+            Some(_) => "all",
+        };
+        OutputArgs { state: Some(state.to_owned()), ..self.output.clone() }
+    }
 }
 
 /// A profile, its name, and how its capture went, in one line each.
@@ -103,7 +124,11 @@ pub async fn profile(args: ProfileArgs) -> Result<Exit> {
 }
 
 async fn cpu(args: &CpuArgs) -> Result<Exit> {
-    let output = args.output.prepare()?;
+    if args.is_of_gil_holder() && args.node.is_some() {
+        bail!("--mode gil: give --pid, on the machine of the process; a node captures all threads");
+    }
+    let shown = args.shown();
+    let output = shown.prepare()?;
     let captured = match &args.node {
         Some(node) => remote::captured(node, args).await?,
         None => local::captured(args).await?,
@@ -115,5 +140,41 @@ async fn cpu(args: &CpuArgs) -> Result<Exit> {
             Ok(Exit::Success)
         }
         Err(exit) => Ok(exit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        profile: ProfileArgs,
+    }
+
+    #[test]
+    fn a_mode_chooses_the_threads_that_are_shown() {
+        let shown = |options: &str| {
+            let words = format!("plimsoll cpu --pid 7 {options}");
+            let line = Line::try_parse_from(words.split_whitespace()).ok()?;
+            let ProfileCommand::Cpu(args) = line.profile.command else { return None };
+            Some((args.shown().state, args.is_of_gil_holder()))
+        };
+        let state = |word: &str| Some(word.to_owned());
+        for (options, expected) in [
+            ("", Some((None, false))),
+            ("--state gil", Some((state("gil"), false))),
+            ("--state all", Some((state("all"), false))),
+            ("--mode wall", Some((state("all"), false))),
+            ("--mode cpu", Some((state("running"), false))),
+            ("--mode gil", Some((state("all"), true))),
+            ("--mode off", None),
+            ("--mode cpu --state all", None),
+        ] {
+            assert_eq!(shown(options), expected, "{options}");
+        }
     }
 }

@@ -19,16 +19,16 @@ pub struct Layout {
     pub gil: GilPlace,
     pub interpreter_next: usize,
     pub threads_head: usize,
+    /// In an interpreter: not 0 while the garbage collector runs.
+    pub collecting: usize,
     pub current_frame: CurrentFrame,
-    pub native_id: usize,
-    /// The chunk of stack in use; its top and its limit are the next two words.
-    pub stack_chunk: usize,
+    pub thread_number: ThreadNumber,
     pub frame_code: usize,
     pub frame_previous: usize,
-    pub entry: EntryMark,
+    pub frames: Frames,
+    pub code: CodePlaces,
     pub first_line: usize,
-    /// Where the instructions start; nothing of a code object behind it is read.
-    pub instructions: usize,
+    pub instructions: Instructions,
     /// Where the characters of a string start.
     pub ascii_text: usize,
     pub other_text: usize,
@@ -54,6 +54,34 @@ pub enum CurrentFrame {
     },
 }
 
+/// Where a thread's number in the kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadNumber {
+    InThread(usize),
+    /// The thread points to the C library's record, which has it at an offset that the library
+    /// chooses: it is found in the record of the main thread, to which the runtime points.
+    ByHandle {
+        handle: usize,
+        main: usize,
+        number: usize,
+    },
+}
+
+/// Where frames are, and what shows which of them run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// Objects of their own; the byte at `state` has the value `runs` as long as the function runs,
+    /// whatever it calls. The instruction is an `int` that counts units of some bytes.
+    Objects { state: usize, runs: u8, instruction: usize, unit: i64 },
+    /// On the thread's stack, whose chunk in use is at `chunk`; its top and its limit are the next
+    /// two words. The `int` with a frame's depth of stack is -1 while the frame runs.
+    ByDepth { chunk: usize, entry: EntryMark },
+    /// On such a stack. A frame's stack pointer is saved and stays; a frame that waits left the
+    /// function that it called right there, or a generator right below, which has its frame at
+    /// `generator`.
+    ByPointer { chunk: usize, owner: usize, generator: usize },
+}
+
 /// What shows that C called a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryMark {
@@ -64,6 +92,36 @@ pub enum EntryMark {
     Owner(usize),
 }
 
+/// Where the parts of a code object are, and how its table of lines is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodePlaces {
+    pub file: usize,
+    pub name: usize,
+    /// The last field that is read.
+    pub lines: usize,
+    pub table: LineTable,
+}
+
+/// How a table of lines is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineTable {
+    /// 3.9: steps of address and line.
+    Steps,
+    /// 3.10: lengths of ranges, each with its step to the line.
+    Ranges,
+    /// 3.11 and later: entries of some bytes each.
+    Locations,
+}
+
+/// Where the instructions of a code object are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instructions {
+    /// In the object, from this offset on; their number in units of 2 bytes is its length.
+    Inside(usize),
+    /// In the object of bytes to which this field points.
+    Bytes(usize),
+}
+
 /// From this owner on, a frame belongs to the interpreter and is no function's.
 pub const SHIM_OWNER: u8 = 3;
 
@@ -72,15 +130,21 @@ pub const THREAD_PREVIOUS: usize = 0;
 pub const THREAD_NEXT: usize = 8;
 pub const THREAD_INTERPRETER: usize = 16;
 
-/// Of a frame. The `int` that has its depth of stack is -1 while the frame runs.
-pub const FRAME_BYTES: usize = 72;
+/// Of a frame on a thread's stack. At the depth 3.14 has the stack pointer.
+pub const FRAME_FUNCTION: usize = 16;
 pub const FRAME_INSTRUCTION: usize = 56;
 pub const FRAME_DEPTH: usize = 64;
 
-/// Of a code object.
-pub const CODE_FILE: usize = 112;
-pub const CODE_NAME: usize = 128;
-pub const CODE_LINE_TABLE: usize = 136;
+/// Of the lock: the thread that holds it or was the last to, whether it is held, and how often its
+/// holder changed.
+pub const GIL_HOLDER: usize = 8;
+pub const GIL_LOCKED: usize = 16;
+pub const GIL_SWITCHES: usize = 24;
+pub const GIL_BYTES: usize = 32;
+
+/// Of a code object since 3.11.
+pub const CODE_PLACES: CodePlaces =
+    CodePlaces { file: 112, name: 128, lines: 136, table: LineTable::Locations };
 
 /// The length of an object of variable size: bytes, a string, or code in units of 2 bytes.
 pub const LENGTH: usize = 16;
@@ -96,9 +160,34 @@ impl Layout {
         offset
     }
 
+    /// The field that has a thread's number or leads to it.
+    pub fn thread_number_field(&self) -> usize {
+        let (ThreadNumber::InThread(field) | ThreadNumber::ByHandle { handle: field, .. }) =
+            self.thread_number;
+        field
+    }
+
+    /// Where a thread's state has its stack, if frames are on one.
+    pub fn stack_chunk(&self) -> Option<usize> {
+        match self.frames {
+            Frames::Objects { .. } => None,
+            Frames::ByDepth { chunk, .. } | Frames::ByPointer { chunk, .. } => Some(chunk),
+        }
+    }
+
     /// How much of a thread's state is read: up to its last field of interest.
     pub fn thread_bytes(&self) -> usize {
-        self.current_in_thread().max(self.native_id).max(self.stack_chunk + 16) + 8
+        let stack = self.stack_chunk().map_or(0, |chunk| chunk + 16);
+        self.current_in_thread().max(self.thread_number_field()).max(stack) + 8
+    }
+
+    /// How much of a frame is read.
+    pub fn frame_bytes(&self) -> usize {
+        match self.frames {
+            Frames::Objects { state, .. } => state + 1,
+            Frames::ByDepth { .. } => FRAME_DEPTH + 8,
+            Frames::ByPointer { .. } => FRAME_DEPTH + 16,
+        }
     }
 }
 
@@ -107,28 +196,30 @@ impl Layout {
 pub struct Version {
     pub major: u8,
     pub minor: u8,
-    pub micro: u8,
+    /// `None` when only the name of a file states the version.
+    pub micro: Option<u8>,
 }
 
 impl Version {
     /// From `PY_VERSION_HEX`: a byte each, the last one is the release level.
     pub fn from_hex(hex: u64) -> Self {
         let [_, micro, minor, major, ..] = hex.to_le_bytes();
-        Self { major, minor, micro }
+        Self { major, minor, micro: Some(micro) }
     }
 
-    /// From a file's name, such as `libpython3.10.so.1.0` or `python3.9`; the micro version is 0.
+    /// From a file's name, such as `libpython3.10.so.1.0` or `python3.9`.
     pub fn of_file(name: &str) -> Option<Self> {
         let (_, after) = name.rsplit_once("python")?;
         let (major, rest) = after.split_once('.')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        Some(Self { major: major.parse().ok()?, minor: rest[..digits].parse().ok()?, micro: 0 })
+        Some(Self { major: major.parse().ok()?, minor: rest[..digits].parse().ok()?, micro: None })
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.micro)
+        write!(f, "{}.{}", self.major, self.minor)?;
+        self.micro.map_or(Ok(()), |micro| write!(f, ".{micro}"))
     }
 }
 
@@ -140,10 +231,10 @@ mod tests {
     fn a_version_is_read_from_number_and_name() {
         assert_eq!(Version::from_hex(0x030b_07f0).to_string(), "3.11.7");
         let table = [
-            ("libpython3.10.so.1.0", Some("3.10.0")),
-            ("libpython3.6m.so.1.0", Some("3.6.0")),
-            ("python3.9", Some("3.9.0")),
-            ("python2.7-dbg", Some("2.7.0")),
+            ("libpython3.10.so.1.0", Some("3.10")),
+            ("libpython3.6m.so.1.0", Some("3.6")),
+            ("python3.9", Some("3.9")),
+            ("python2.7-dbg", Some("2.7")),
             ("python3", None),
             ("bash", None),
             ("python.", None),

@@ -1,15 +1,18 @@
-//! The offsets that CPython 3.13 publishes about itself at the head of its runtime.
+//! The offsets that CPython 3.13 and later publish about themselves at the head of the runtime.
 //!
 //! They come from the target's memory, so each is checked before it is used.
 
-use super::{CurrentFrame, EntryMark, GilPlace, Layout, Version};
+use super::{
+    CODE_PLACES, CurrentFrame, EntryMark, Frames, GilPlace, Instructions, Layout, ThreadNumber,
+    Version,
+};
 use crate::limits::{FIELD_OFFSET_MAX, RUNTIME_OFFSET_MAX};
 use crate::memory::word;
 
 /// What the record starts with.
 const COOKIE: [u8; 8] = *b"xdebugpy";
 /// Bytes that hold all offsets of interest.
-pub const RECORD_BYTES: usize = 71 * 8;
+pub const RECORD_BYTES: usize = 86 * 8;
 /// Behind the fields of an ASCII string, others have the length of their UTF-8 form and its
 /// address.
 const UTF8_FIELDS_BYTES: usize = 16;
@@ -32,9 +35,13 @@ pub fn head(record: &[u8]) -> Option<Head> {
 /// The layout of a version with a record; `None` when an offset is no offset, or the version is
 /// new.
 pub fn layout(record: &[u8], version: Version) -> Option<Layout> {
-    if (version.major, version.minor) != (3, 13) {
-        return None;
-    }
+    // 3.14 has more fields in between; the last ones are of the collector.
+    let (interpreter, thread, frame, code, text, collector) = match (version.major, version.minor) {
+        (3, 13) => (6, 19, 28, 34, 70, 72),
+        (3, 14) => (6, 22, 31, 39, 80, 82),
+        _ => return None,
+    };
+    let more = usize::from(version.minor >= 14);
     // By the number of the word in the record.
     let offset = |at: usize, max: usize| {
         usize::try_from(word(record, at * 8)).ok().filter(|offset| *offset <= max)
@@ -42,20 +49,26 @@ pub fn layout(record: &[u8], version: Version) -> Option<Layout> {
     let of_runtime = |at| offset(at, RUNTIME_OFFSET_MAX);
     let of_field = |at| offset(at, FIELD_OFFSET_MAX);
 
-    let ascii_text = of_field(70)?;
+    let (chunk, owner) = (of_field(thread + 7)?, of_field(frame + 5)?);
+    let frames = match more {
+        0 => Frames::ByDepth { chunk, entry: EntryMark::Owner(owner) },
+        _ => Frames::ByPointer { chunk, owner, generator: of_field(85)? },
+    };
+    let ascii_text = of_field(text)?;
     Some(Layout {
         interpreters_head: of_runtime(5)?,
-        gil: GilPlace::ByInterpreter(of_runtime(14)?),
-        interpreter_next: of_runtime(8)?,
-        threads_head: of_runtime(9)?,
-        current_frame: CurrentFrame::InThread(of_field(23)?),
-        native_id: of_field(25)?,
-        stack_chunk: of_field(26)?,
-        frame_code: of_field(30)?,
-        frame_previous: of_field(29)?,
-        entry: EntryMark::Owner(of_field(33)?),
-        first_line: of_field(39)?,
-        instructions: of_field(43)?,
+        gil: GilPlace::ByInterpreter(of_runtime(interpreter + 8 + more)?),
+        interpreter_next: of_runtime(interpreter + 2)?,
+        threads_head: of_runtime(interpreter + 3)?,
+        collecting: of_runtime(interpreter + 4 + more)? + of_field(collector)?,
+        current_frame: CurrentFrame::InThread(of_field(thread + 4)?),
+        thread_number: ThreadNumber::InThread(of_field(thread + 6)?),
+        frame_code: of_field(frame + 2)?,
+        frame_previous: of_field(frame + 1)?,
+        frames,
+        code: CODE_PLACES,
+        first_line: of_field(code + 5)?,
+        instructions: Instructions::Inside(of_field(code + 9)?),
         ascii_text,
         other_text: ascii_text + UTF8_FIELDS_BYTES,
     })
@@ -83,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_offset_that_is_none_is_refused() {
-        let version = Version { major: 3, minor: 13, micro: 0 };
+        let version = Version { major: 3, minor: 13, micro: Some(0) };
         assert!(layout(&record(0), version).is_some());
         let large = FIELD_OFFSET_MAX as u64 + 1;
         for (place, damaged) in [(23, large), (23, u64::MAX), (5, 1 << 40)] {
@@ -96,11 +109,18 @@ mod tests {
 
     #[test]
     fn each_field_comes_from_its_place_in_the_record() {
-        let version = Version { major: 3, minor: 13, micro: 0 };
-        let found = layout(&record(0), version).expect("all are small");
+        let of = |minor| layout(&record(0), Version { major: 3, minor, micro: None });
+        let found = of(13).expect("all are small");
         assert_eq!((found.interpreters_head, found.gil), (5, GilPlace::ByInterpreter(14)));
         assert_eq!(found.current_frame, CurrentFrame::InThread(23));
-        assert_eq!((found.frame_code, found.native_id, found.first_line), (30, 25, 39));
+        assert_eq!(found.thread_number, ThreadNumber::InThread(25));
+        assert_eq!((found.frame_code, found.first_line, found.collecting), (30, 39, 10 + 72));
         assert_eq!((found.ascii_text, found.other_text), (70, 86));
+
+        let found = of(14).expect("all are small");
+        assert_eq!((found.threads_head, found.gil), (9, GilPlace::ByInterpreter(15)));
+        assert_eq!((found.current_frame, found.collecting), (CurrentFrame::InThread(26), 11 + 82));
+        assert_eq!(found.frames, Frames::ByPointer { chunk: 29, owner: 36, generator: 85 });
+        assert_eq!(found.instructions, Instructions::Inside(48));
     }
 }

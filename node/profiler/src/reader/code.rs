@@ -14,7 +14,7 @@ use plimsoll_profile::{Frame, Name};
 use super::frame::Link;
 use super::lines::line_at;
 use super::parts::Parts;
-use crate::layout::{BYTES_BEHIND_LENGTH, Layout};
+use crate::layout::{BYTES_BEHIND_LENGTH, Instructions, Layout, LineTable};
 use crate::limits::{CODE_BYTES_MAX, CODES_MAX, FRAMES_KEPT_MAX};
 use crate::memory::{Address, Memory, ReadError, Span, half, mapped, word};
 
@@ -48,7 +48,9 @@ struct Code {
     function: Name,
     file: Name,
     first_line: u32,
-    units: u64,
+    lines: LineTable,
+    /// Of its instructions, in bytes.
+    end: i64,
     /// By the offset of the instruction; `None` is that of an unknown one.
     frames: HashMap<Option<i64>, Arc<Frame>>,
     read_at: Step,
@@ -110,9 +112,8 @@ impl Codes {
         is_line_known: bool,
     ) -> Option<Arc<Frame>> {
         let code = self.known.get_mut(&link.code)?;
-        let end = i64::try_from(code.units).unwrap_or(i64::MAX).saturating_mul(2);
         // A frame that has not started stands before its first instruction.
-        if code.checked_at <= since || link.offset < -2 || link.offset >= end {
+        if code.checked_at <= since || link.offset < -2 || link.offset >= code.end {
             return None;
         }
         let offset = is_line_known.then_some(link.offset);
@@ -122,7 +123,7 @@ impl Codes {
 
         let [.., table] = code.parts.split(&code.bytes);
         let table = table.get(BYTES_BEHIND_LENGTH..).unwrap_or_default();
-        let line = offset.and_then(|offset| line_at(table, code.first_line, offset));
+        let line = offset.and_then(|offset| line_at(code.lines, table, code.first_line, offset));
         let (function, file) = (code.function.clone(), code.file.clone());
         let frame = Arc::new(Frame { function, file, line: line.unwrap_or(0) });
         if self.frames < FRAMES_KEPT_MAX {
@@ -185,18 +186,24 @@ impl Code {
         let function = parts.name.text(name);
         let file = parts.file.text(file);
         let (Some(function), Some(file)) = (function, file) else { return Ok(None) };
-        if !parts.are_of(&bytes) {
+        if !parts.are_of(layout, &bytes) {
             return Ok(None);
         }
 
-        let (units, first_line) = (word(units, 0), half(first_line, 0));
+        let unit_bytes = match layout.instructions {
+            Instructions::Inside(_) => 2,
+            Instructions::Bytes(_) => 1,
+        };
+        let end = i64::try_from(word(units, 0)).unwrap_or(i64::MAX).saturating_mul(unit_bytes);
+        let first_line = half(first_line, 0);
         Ok(Some(Self {
             parts,
             bytes,
             function: function.into(),
             file: shown(&file, paths).into(),
             first_line,
-            units,
+            lines: layout.code.table,
+            end,
             frames: HashMap::new(),
             read_at: now,
             checked_at: now,

@@ -5,11 +5,13 @@
 //! frames were there at one instant; otherwise it is read again, and after a bounded number of
 //! tries it counts as *torn*. Nothing is guessed.
 //!
-//! DESIGN N90, N91.
+//! DESIGN N90, N91, N92.
 
+mod calls;
 mod code;
 mod frame;
 mod lines;
+mod objects;
 mod parts;
 mod stack;
 mod text;
@@ -26,9 +28,9 @@ use threads::ThreadState;
 
 pub use code::Paths;
 
-use crate::layout::Layout;
+use crate::layout::{Layout, ThreadNumber};
 use crate::limits::ATTEMPTS_MAX;
-use crate::memory::{Address, Memory, ReadError};
+use crate::memory::{Address, Memory, ReadError, Span, half, mapped};
 
 /// Reads one process, and keeps between samples what need not be read again.
 #[derive(Debug)]
@@ -49,6 +51,9 @@ pub struct ThreadReading {
     pub native_id: u64,
     /// The lock that the thread needs to run.
     pub gil: Address,
+    pub holds_gil: bool,
+    /// While it collects garbage, which needs the lock.
+    pub is_collecting: bool,
     pub stack: Option<WholeStack>,
 }
 
@@ -63,6 +68,9 @@ pub struct Readings {
     /// The list changed while it was read, so threads may be absent.
     pub is_list_torn: bool,
 }
+
+/// Since 3.12 the file, by name, of the code that calls `__init__`.
+const CLASS_CALL: &str = "__init__";
 
 /// A chain, and when it was read.
 struct DatedChain {
@@ -110,10 +118,30 @@ impl<M: Memory> Reader<M> {
                 Some(chain) => self.stack(thread, chain)?,
                 None => None,
             };
-            let (native_id, gil) = (thread.native_id, thread.gil);
-            readings.threads.push(ThreadReading { native_id, gil, stack });
+            let native_id = self.native_id(thread)?;
+            let lock = thread.lock;
+            let holds_gil = lock.holder == Some(thread.address);
+            let is_collecting = holds_gil && lock.is_collecting;
+            let gil = lock.gil;
+            readings.threads.push(ThreadReading {
+                native_id,
+                gil,
+                holds_gil,
+                is_collecting,
+                stack,
+            });
         }
         Ok(readings)
+    }
+
+    /// The thread's number in the kernel; 0 of one that ended.
+    fn native_id(&self, thread: &ThreadState) -> Result<u64, ReadError> {
+        let ThreadNumber::ByHandle { number, .. } = self.layout.thread_number else {
+            return Ok(thread.number);
+        };
+        let at = Address(thread.number).plus(number);
+        let bytes = mapped(self.memory.read_span(Span { start: at, bytes: 4 }))?;
+        Ok(bytes.map_or(0, |bytes| half(&bytes, 0).into()))
     }
 
     /// Reads a stack until it holds still; `None` when it does not, or the thread has ended.
@@ -182,12 +210,18 @@ impl<M: Memory> Reader<M> {
         }
 
         let leaf = chain.links.len().saturating_sub(1);
+        // The frame through which a class is called is the interpreter's own.
+        let is_own = |frame: &Arc<Frame>| frame.file.as_str() == CLASS_CALL;
         let named = chain.links.iter().enumerate().map(|(depth, link)| {
             // The leaf moves on all the time; its line is that of the first copy.
             let is_line_known = link.stood || depth == leaf;
             self.codes.frame(link, *at, is_line_known)
         });
-        Ok(named.collect())
+        let named: Option<WholeStack> = named.collect();
+        Ok(named.map(|mut frames| {
+            frames.retain(|frame| !is_own(frame));
+            frames
+        }))
     }
 
     fn next_step(&mut self) -> Step {

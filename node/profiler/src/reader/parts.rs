@@ -1,7 +1,7 @@
 //! What is read of a code object, and where it is.
 
 use super::text::TextSpan;
-use crate::layout::{BYTES_BEHIND_LENGTH, CODE_FILE, CODE_LINE_TABLE, CODE_NAME, LENGTH, Layout};
+use crate::layout::{BYTES_BEHIND_LENGTH, Instructions, LENGTH, Layout};
 use crate::limits::LINE_TABLE_BYTES_MAX;
 use crate::memory::{Address, Memory, ReadError, Span, address, word};
 
@@ -23,20 +23,27 @@ impl Parts {
         layout: &Layout,
         at: Address,
     ) -> Result<Option<Self>, ReadError> {
-        let fields = memory.read_span(Span { start: at, bytes: layout.instructions })?;
-        let name = TextSpan::of(memory, layout, address(&fields, CODE_NAME))?;
-        let file = TextSpan::of(memory, layout, address(&fields, CODE_FILE))?;
+        let places = layout.code;
+        let fields = memory.read_span(Span { start: at, bytes: places.lines + 8 })?;
+        let name = TextSpan::of(memory, layout, address(&fields, places.name))?;
+        let file = TextSpan::of(memory, layout, address(&fields, places.file))?;
         let (Some(name), Some(file)) = (name, file) else { return Ok(None) };
 
-        let start = address(&fields, CODE_LINE_TABLE).plus(LENGTH);
+        let start = address(&fields, places.lines).plus(LENGTH);
         let length = memory.read_address(start)?.0;
         // A table that is too long is left out: its instructions have no line.
         let length = usize::try_from(length).ok().filter(|bytes| *bytes <= LINE_TABLE_BYTES_MAX);
         let table = Span { start, bytes: BYTES_BEHIND_LENGTH + length.unwrap_or(0) };
 
         let field = |offset: usize, bytes: usize| Span { start: at.plus(offset), bytes };
-        let objects = field(CODE_FILE, CODE_LINE_TABLE + 8 - CODE_FILE);
-        let (units, first_line) = (field(LENGTH, 8), field(layout.first_line, 4));
+        let first = first_object(layout);
+        let objects = field(first, places.lines + 8 - first);
+        let object = match layout.instructions {
+            Instructions::Inside(_) => at,
+            Instructions::Bytes(field) => address(&fields, field),
+        };
+        let (units, first_line) =
+            (Span { start: object.plus(LENGTH), bytes: 8 }, field(layout.first_line, 4));
         let spans = [units, first_line, objects, name.span, file.span, table];
         Ok(Some(Self { name, file, spans }))
     }
@@ -51,17 +58,30 @@ impl Parts {
     }
 
     /// Whether `bytes` lead to these parts: otherwise they were found in another object.
-    pub(super) fn are_of(&self, bytes: &[u8]) -> bool {
+    pub(super) fn are_of(&self, layout: &Layout, bytes: &[u8]) -> bool {
         let [_, _, objects, _, _, table] = self.split(bytes);
-        let leads = |field: usize, part: Span| {
-            address(objects, field - CODE_FILE).plus(LENGTH) == part.start
-        };
+        let first = first_object(layout);
+        let leads =
+            |field: usize, part: Span| address(objects, field - first).plus(LENGTH) == part.start;
 
         let length = usize::try_from(word(table, 0)).unwrap_or(usize::MAX);
         let is_table = BYTES_BEHIND_LENGTH.saturating_add(length) == self.spans[5].bytes;
-        leads(CODE_NAME, self.name.span)
-            && leads(CODE_FILE, self.file.span)
-            && leads(CODE_LINE_TABLE, self.spans[5])
+        let has_instructions = match layout.instructions {
+            Instructions::Inside(_) => true,
+            Instructions::Bytes(field) => leads(field, self.spans[0]),
+        };
+        leads(layout.code.name, self.name.span)
+            && leads(layout.code.file, self.file.span)
+            && leads(layout.code.lines, self.spans[5])
+            && has_instructions
             && (is_table || length > LINE_TABLE_BYTES_MAX)
+    }
+}
+
+/// Where the fields start that lead to the parts.
+fn first_object(layout: &Layout) -> usize {
+    match layout.instructions {
+        Instructions::Inside(_) => layout.code.file,
+        Instructions::Bytes(field) => field,
     }
 }

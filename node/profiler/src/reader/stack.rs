@@ -6,15 +6,20 @@
 //! saved it too. So a frame that runs proves itself and its callers, and what lies above it is no
 //! more; the current frame is only where to start. The second copy shows which callers stood
 //! still: of others the line is not known, since one copy takes as long as a short function does.
+//! In 3.14 a frame that runs keeps its last saved stack pointer: there `calls` proves each caller,
+//! by what it left for the function that it called. Frames that are objects: see `objects`.
 //!
 //! DESIGN N90.
 
+use std::collections::BTreeSet;
+
 use super::frame::{Chain, Frame, Link};
+use super::objects::could_not_run;
 use super::threads::{ThreadStack, ThreadState};
-use crate::layout::{CurrentFrame, FRAME_BYTES, Layout};
+use crate::layout::{CurrentFrame, Frames, GIL_BYTES, Layout};
 use crate::limits::{
-    CALLS_PER_SAMPLE_MAX, FRAMES_MAX, INTERRUPTIONS_MAX, LINKS_MAX, SPANS_MAX, STACK_BYTES_MAX,
-    STACK_SLACK_BYTES, STANDING_READS_MIN,
+    CALLS_PER_SAMPLE_MAX, FRAMES_MAX, INTERRUPTIONS_MAX, LINKS_MAX, OBJECTS_MAX, SPANS_MAX,
+    STACK_BYTES_MAX, STACK_SLACK_BYTES, STANDING_READS_MIN,
 };
 use crate::memory::{Address, Memory, Pass, ReadError, Span, address, mapped};
 
@@ -22,12 +27,12 @@ use crate::memory::{Address, Memory, Pass, ReadError, Span, address, mapped};
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The thread's stack, then what lies elsewhere: frames of generators and of the interpreter.
-    spans: Vec<Span>,
+    pub(super) spans: Vec<Span>,
     /// See [`ThreadState::current`].
     current: Address,
     copies: Vec<u8>,
-    /// A chain without a frame that runs, and how often in a row it was read.
-    standing: (Chain, usize),
+    /// A chain without a frame that runs, or of objects, and how often in a row it was read.
+    pub(super) standing: (Chain, usize),
     interruptions: usize,
 }
 
@@ -57,11 +62,21 @@ struct Copies<'a> {
 
 /// What was found on the way from the current frame to the root.
 #[derive(Default)]
-struct Walk {
-    chain: Chain,
+pub(super) struct Walk {
+    pub(super) chain: Chain,
     slots: Vec<Address>,
     /// Frames of the chain up to the current one; those above may have been left already.
     current: usize,
+    /// A frame that C called has a caller that moved on.
+    pub(super) is_doubtful: bool,
+}
+
+/// What one call of the system read of a thread.
+struct Reading {
+    head_bytes: usize,
+    /// Of each copy of the frames.
+    frames_bytes: usize,
+    copies: usize,
 }
 
 impl Calls {
@@ -99,25 +114,41 @@ impl Plan {
         if !calls.take(1) {
             return Ok(Attempt::Ended);
         }
-        match self.read(memory, layout, thread) {
+        let (pass, reading) = match self.read(memory, layout, thread) {
             // Stacks are unmapped as they shrink, and generators freed.
             Err(ReadError::Unmapped) if self.spans.len() > 1 => {
                 self.spans.truncate(1);
                 return Ok(Attempt::Again);
             }
             Err(ReadError::Unmapped) => return Ok(Attempt::Ended),
-            // What was copied before and after an interruption may not belong together.
-            Ok(Pass::Interrupted) if self.interruptions < INTERRUPTIONS_MAX => {
-                self.interruptions += 1;
-                return Ok(Attempt::Again);
-            }
             read => read?,
         };
+        // What was copied before and after an interruption may not belong together.
+        if pass == Pass::Interrupted && self.interruptions < INTERRUPTIONS_MAX {
+            self.interruptions += 1;
+            return Ok(Attempt::Again);
+        }
 
-        let ranges_bytes = self.ranges_bytes();
-        let (head, copies) = self.copies.split_at(self.copies.len() - 2 * ranges_bytes);
-        let (first, second) = copies.split_at(ranges_bytes);
-        let now = ThreadState::decode(layout, thread.address, thread.gil, head);
+        let bytes = std::mem::take(&mut self.copies);
+        let attempt = self.judge_reading(memory, layout, thread, calls, (&bytes, reading));
+        self.copies = bytes;
+        attempt
+    }
+
+    fn judge_reading(
+        &mut self,
+        memory: &impl Memory,
+        layout: &Layout,
+        thread: &ThreadState,
+        calls: &mut Calls,
+        (bytes, reading): (&[u8], Reading),
+    ) -> Result<Attempt, ReadError> {
+        let (head, frames) = bytes.split_at(reading.head_bytes);
+        let (first, rest) = frames.split_at(reading.frames_bytes);
+        let (second, tail) = rest.split_at((reading.copies - 1) * reading.frames_bytes);
+        let copies = Copies { first, second: if second.is_empty() { first } else { second } };
+
+        let now = ThreadState::decode(layout, thread.address, thread.lock, head);
         if !thread.is_same(&now) {
             return Ok(Attempt::Ended);
         }
@@ -132,7 +163,8 @@ impl Plan {
             }
         };
 
-        let walk = match self.walk(layout, Copies { first, second }, current) {
+        let is_still_current = address(tail, 0) == current;
+        let walk = match self.walk(layout, copies, current, is_still_current) {
             Ok(walk) => walk,
             Err(Missing(frame)) => {
                 self.find(memory, layout, frame, calls)?;
@@ -140,8 +172,14 @@ impl Plan {
                 return Ok(Attempt::Again);
             }
         };
-        self.forget_unused(&walk);
-        Ok(self.judge(walk))
+        self.forget_unused(layout, &walk);
+        Ok(match layout.frames {
+            Frames::Objects { .. } => {
+                let gil = &head[head.len() - GIL_BYTES..];
+                self.judge_objects(walk.chain, could_not_run(thread.address, gil, tail))
+            }
+            Frames::ByDepth { .. } | Frames::ByPointer { .. } => self.judge(walk),
+        })
     }
 
     fn aim(&mut self, thread: &ThreadState) {
@@ -157,29 +195,55 @@ impl Plan {
         self.spans.iter().map(|span| span.bytes).sum()
     }
 
-    /// Reads the thread with its current frame, then the ranges twice.
+    /// Reads the thread with what leads to its frames, the ranges, and what shows whether it ran
+    /// meanwhile.
     fn read(
         &mut self,
         memory: &impl Memory,
         layout: &Layout,
         thread: &ThreadState,
-    ) -> Result<Pass, ReadError> {
+    ) -> Result<(Pass, Reading), ReadError> {
+        let gil = Span { start: thread.lock.gil, bytes: GIL_BYTES };
         let mut spans = vec![Span { start: thread.address, bytes: layout.thread_bytes() }];
+        let (copies, tail) = match layout.frames {
+            Frames::Objects { .. } => {
+                spans.push(gil);
+                (1, Some(gil))
+            }
+            Frames::ByDepth { .. } => (2, None),
+            Frames::ByPointer { .. } => {
+                let current = thread.address.plus(layout.current_in_thread());
+                (2, Some(Span { start: current, bytes: 8 }))
+            }
+        };
         if let CurrentFrame::ByRecord { frame, .. } = layout.current_frame {
             spans.push(Span { start: self.current.plus(frame), bytes: 8 });
         }
-        spans.extend_from_slice(&self.spans);
-        spans.extend_from_slice(&self.spans);
+
+        let head_bytes = spans.iter().map(|span| span.bytes).sum();
+        for _ in 0..copies {
+            spans.extend_from_slice(&self.spans);
+        }
+        spans.extend(tail);
         self.copies.resize(spans.iter().map(|span| span.bytes).sum(), 0);
-        memory.read_at_once(&spans, &mut self.copies)
+        let pass = memory.read_at_once(&spans, &mut self.copies)?;
+        Ok((pass, Reading { head_bytes, frames_bytes: self.ranges_bytes(), copies }))
     }
 
     /// All frames below the current one, and those above it that it waits for.
-    fn walk(&self, layout: &Layout, copies: Copies<'_>, current: Address) -> Result<Walk, Missing> {
+    fn walk(
+        &self,
+        layout: &Layout,
+        copies: Copies<'_>,
+        current: Address,
+        is_still_current: bool,
+    ) -> Result<Walk, Missing> {
+        let is_object = matches!(layout.frames, Frames::Objects { .. });
+        let frames_max = if is_object { OBJECTS_MAX } else { FRAMES_MAX };
         let mut walk = Walk::default();
         let mut next = current;
         while !next.is_null() {
-            if walk.chain.links.len() == FRAMES_MAX || walk.slots.len() == LINKS_MAX {
+            if walk.chain.links.len() == frames_max || walk.slots.len() == LINKS_MAX {
                 break;
             }
             let (frame, stood) = self.frame(layout, copies, next)?;
@@ -198,13 +262,20 @@ impl Plan {
         walk.current = walk.chain.links.len();
 
         // The current frame may have called since it was read.
-        while let Some(top) = walk.chain.links.last().filter(|top| top.has_saved_stack) {
+        while let Some(top) = walk.chain.links.last().copied().filter(|top| may_wait(layout, top)) {
             let Some(slot) = self.callee(layout, copies.first, top.slot) else { break };
             if walk.chain.links.len() == FRAMES_MAX {
                 break;
             }
             let (frame, stood) = self.frame(layout, copies, slot)?;
-            walk.chain.links.push(frame.link(layout, slot, stood));
+            let link = frame.link(layout, slot, stood);
+            if !top.waits && !self.calls(layout, copies.first, &top, &link) {
+                break;
+            }
+            walk.chain.links.push(link);
+        }
+        if matches!(layout.frames, Frames::ByPointer { .. }) {
+            self.prove_calls(layout, copies.first, &mut walk, is_still_current);
         }
         Ok(walk)
     }
@@ -216,18 +287,28 @@ impl Plan {
         copies: Copies<'_>,
         slot: Address,
     ) -> Result<(Frame, bool), Missing> {
+        let at = self.offset_of(layout, slot, layout.frame_bytes()).ok_or(Missing(slot))?;
+        let frame = Frame::decode(layout, &copies.first[at..]);
+        let stood = frame == Frame::decode(layout, &copies.second[at..]);
+        Ok((frame, stood))
+    }
+
+    /// Where in a copy the bytes from `at` on are, if they are in the plan.
+    pub(super) fn offset_of(&self, layout: &Layout, at: Address, bytes: usize) -> Option<usize> {
+        if let Frames::Objects { .. } = layout.frames {
+            // Many, of one length, and in order.
+            let objects = self.spans.get(1..)?;
+            let index = objects.binary_search_by_key(&at, |span| span.start).ok()?;
+            return Some(index * layout.frame_bytes());
+        }
         let mut before = 0;
         for span in &self.spans {
-            if let Some(offset) = span.offset_of(slot, FRAME_BYTES) {
-                let at = before + offset;
-                let frame = Frame::decode(layout, &copies.first[at..]);
-                let later = Frame::decode(layout, &copies.second[at..]);
-                let stood = frame == later;
-                return Ok((frame, stood));
+            if let Some(offset) = span.offset_of(at, bytes) {
+                return Some(before + offset);
             }
             before += span.bytes;
         }
-        Err(Missing(slot))
+        None
     }
 
     /// The lowest frame on the stack whose caller is `caller`: nothing else there holds its
@@ -237,18 +318,21 @@ impl Plan {
         let words = copy.get(..stack.bytes)?.chunks_exact(8);
         let at = words.into_iter().position(|bytes| address(bytes, 0) == caller)?;
         let slot = Address(stack.start.plus(at * 8).0.checked_sub(layout.frame_previous as u64)?);
-        let is_within = stack.offset_of(slot, FRAME_BYTES).is_some();
+        let is_within = stack.offset_of(slot, layout.frame_bytes()).is_some();
         (is_within && slot != caller).then_some(slot)
     }
 
     /// Leaves out what is no more. Without a frame that runs, the current one counts once all
     /// stands still: it leaves its function, or the thread has no processor meanwhile.
-    fn judge(&mut self, Walk { mut chain, current, .. }: Walk) -> Attempt {
-        let is_over = |pair: &[Link]| !pair[1].is_called_by_c && !pair[0].waits();
+    fn judge(&mut self, Walk { mut chain, current, is_doubtful, .. }: Walk) -> Attempt {
+        if is_doubtful {
+            return Attempt::Again;
+        }
+        let is_over = |pair: &[Link]| !pair[1].is_called_by_c && !pair[0].waits;
         if let Some(last) = chain.links.windows(2).position(is_over) {
             chain.links.truncate(last + 1);
         }
-        if chain.links.last().is_none_or(|top| !top.waits()) {
+        if chain.links.last().is_none_or(|top| !top.waits) {
             return Attempt::Whole(chain);
         }
 
@@ -270,30 +354,55 @@ impl Plan {
         frame: Address,
         calls: &mut Calls,
     ) -> Result<(), ReadError> {
+        let bytes = layout.frame_bytes();
+        let mut found = Vec::new();
         let mut next = frame;
         for _ in 0..LINKS_MAX {
             if next.is_null() || !calls.take(1) {
                 break;
             }
-            let is_planned =
-                self.spans.iter().any(|span| span.offset_of(next, FRAME_BYTES).is_some());
-            if !is_planned && self.spans.len() < SPANS_MAX {
-                self.spans.push(pages(next));
+            let is_found = found.iter().any(|span: &Span| span.offset_of(next, bytes).is_some());
+            let is_planned = is_found || self.offset_of(layout, next, bytes).is_some();
+            if !is_planned && self.spans.len() + found.len() < SPANS_MAX {
+                found.push(match layout.frames {
+                    Frames::Objects { .. } => Span { start: next, bytes },
+                    Frames::ByDepth { .. } | Frames::ByPointer { .. } => pages(next, bytes),
+                });
             }
 
-            let read = mapped(memory.read_span(Span { start: next, bytes: FRAME_BYTES }))?;
+            let read = mapped(memory.read_span(Span { start: next, bytes }))?;
             let Some(read) = read else { break };
             next = address(&read, layout.frame_previous);
+        }
+        self.spans.extend(found);
+        if let (Frames::Objects { .. }, Some(objects)) = (layout.frames, self.spans.get_mut(1..)) {
+            objects.sort_unstable_by_key(|span| span.start);
         }
         Ok(())
     }
 
-    fn forget_unused(&mut self, walk: &Walk) {
+    fn forget_unused(&mut self, layout: &Layout, walk: &Walk) {
+        if let Frames::Objects { .. } = layout.frames {
+            let used: BTreeSet<Address> = walk.slots.iter().copied().collect();
+            let mut is_stack = true;
+            self.spans.retain(|span| std::mem::take(&mut is_stack) || used.contains(&span.start));
+            return;
+        }
         let mut is_stack = true;
-        let holds = |span: &Span, slot: &Address| span.offset_of(*slot, FRAME_BYTES).is_some();
+        let bytes = layout.frame_bytes();
+        let holds = |span: &Span, slot: &Address| span.offset_of(*slot, bytes).is_some();
         self.spans.retain(|span| {
             std::mem::take(&mut is_stack) || walk.slots.iter().any(|slot| holds(span, slot))
         });
+    }
+}
+
+/// Whether a frame may wait for one that is above the current one.
+fn may_wait(layout: &Layout, top: &Link) -> bool {
+    match layout.frames {
+        Frames::Objects { .. } => false,
+        Frames::ByDepth { .. } => top.waits,
+        Frames::ByPointer { .. } => true,
     }
 }
 
@@ -306,9 +415,9 @@ fn window(stack: ThreadStack) -> Span {
 }
 
 /// The whole pages around a frame: where the frame is mapped, they are.
-fn pages(frame: Address) -> Span {
+fn pages(frame: Address, frame_bytes: usize) -> Span {
     const PAGE: u64 = 4_096;
     let start = Address(frame.0 / PAGE * PAGE);
-    let end = frame.plus(FRAME_BYTES).0.div_ceil(PAGE).saturating_mul(PAGE);
+    let end = frame.plus(frame_bytes).0.div_ceil(PAGE).saturating_mul(PAGE);
     Span { start, bytes: Address(end).since(start).unwrap_or(0) }
 }

@@ -129,9 +129,10 @@ impl From<Refusal> for Fault {
         let state = match &refusal {
             Refusal::NoProcess(_) => CaptureState::Refused(CaptureRefusal::ProcessNotFound),
             Refusal::Denied { .. } => CaptureState::Failed(Denied),
-            Refusal::NotPython { .. } | Refusal::Version { .. } | Refusal::FreeThreaded { .. } => {
-                CaptureState::Failed(NotSupported)
-            }
+            Refusal::NotPython { .. }
+            | Refusal::Version { .. }
+            | Refusal::FreeThreaded { .. }
+            | Refusal::ThreadNumbers(_) => CaptureState::Failed(NotSupported),
             Refusal::FileReplaced { .. } | Refusal::NotRunning(_) | Refusal::Unreadable { .. } => {
                 CaptureState::Failed(Unreadable)
             }

@@ -110,6 +110,11 @@ fn kernel_id(pid: ProcessId, native_id: u64) -> Option<u64> {
     others.find(|id| is_it(*id))
 }
 
+/// The number that a process has itself.
+pub(super) fn own_number(pid: ProcessId) -> Option<u64> {
+    own_id(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
 /// The number in the innermost pid namespace.
 fn own_id(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

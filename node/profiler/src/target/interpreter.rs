@@ -4,11 +4,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use super::activity::own_number;
 use super::elf::{Symbols, symbols};
 use super::file::opened;
 use super::maps::{MappedFile, mapped_files};
-use crate::layout::{Layout, Version, published, table};
-use crate::memory::{Address, Memory, Span, word};
+use crate::layout::{Layout, ThreadNumber, Version, published, table};
+use crate::memory::{Address, Memory, Span, address, half, word};
 use crate::order::ProcessId;
 use crate::refusal::Refusal;
 
@@ -89,14 +90,25 @@ impl Interpreter {
             }
         };
 
-        let layout = layout.ok_or(Refusal::Version { pid, version })?;
+        let mut layout = layout.ok_or(Refusal::Version { pid, version })?;
         let head = read("its interpreters", runtime.plus(layout.interpreters_head), 8)?;
         if word(&head, 0) == 0 {
             return Err(Refusal::NotRunning(pid));
         }
+        if let ThreadNumber::ByHandle { main, number, .. } = &mut layout.thread_number {
+            let handle = address(&read("its main thread", runtime.plus(*main), 8)?, 0);
+            let record = read("the record of its main thread", handle, HANDLE_BYTES)?;
+            let own = own_number(pid).ok_or(Refusal::NoProcess(pid))?;
+            let mut words = (0..HANDLE_BYTES).step_by(4);
+            let found = words.find(|at| u64::from(half(&record, *at)) == own);
+            *number = found.ok_or(Refusal::ThreadNumbers(pid))?;
+        }
         Ok(Self { runtime, version, layout })
     }
 }
+
+/// What is read of a thread's record of the C library: glibc has the number at 720 on x86-64.
+const HANDLE_BYTES: usize = 768;
 
 /// Whether the start of the file is what is mapped: it has the identity of its build.
 fn is_what_runs(file: &File, mapped: &MappedFile, memory: &impl Memory) -> bool {

@@ -28,8 +28,7 @@ fn a_second_sample_takes_few_calls() {
     session.sample();
     let before = image.calls.get();
     session.sample();
-    // The first interpreter, the next one, its first thread, that thread, its stack, the code
-    // objects.
+    // The first interpreter, its state, its first thread, that thread, its stack, the code objects.
     assert_eq!(image.calls.get() - before, 6);
 }
 

@@ -43,7 +43,8 @@ impl Image {
     pub(crate) fn of(calls: &[Call<'_>]) -> Self {
         let image = Self::default();
         image.word(RUNTIME + 40, INTERPRETER);
-        image.fill(INTERPRETER, 64);
+        image.fill(INTERPRETER, 860);
+        image.fill(RUNTIME + 360, 32);
         image.word(INTERPRETER + 16, THREAD);
         image.fill(THREAD, 400);
         image.word(THREAD + 16, INTERPRETER);

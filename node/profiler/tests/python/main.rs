@@ -1,6 +1,10 @@
-//! Captures of real CPython processes, with every supported interpreter that is in the path.
+//! Captures of real CPython processes, with every supported interpreter that is in the path or of
+//! pyenv.
 
+mod conditions;
 mod endings;
+mod lock;
+mod points;
 mod program;
 mod rights;
 mod serve;

@@ -20,6 +20,7 @@ use tempfile::TempDir;
 pub(crate) struct Python {
     pub(crate) version: String,
     pub(crate) path: PathBuf,
+    pub(crate) minor: u32,
 }
 
 /// A running program; it ends with the value.
@@ -47,29 +48,56 @@ pub(crate) struct NamedStack {
     pub(crate) count: u64,
 }
 
-const NAMES: [&str; 5] = ["python3", "python3.11", "python3.12", "python3.13", "/usr/bin/python3"];
+const NAMES: [&str; 8] = [
+    "python3",
+    "python3.9",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "/usr/bin/python3",
+];
 const ABOUT: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.executable); \
                      print(getattr(sys, '_is_gil_enabled', lambda: True)())";
 
-/// Every supported interpreter in the path, one of each file. Without one a test is skipped, which
-/// the report of the gate lists.
+/// Every supported interpreter in the path and of pyenv, one of each file. Without one a test is
+/// skipped, which the report of the gate lists.
 pub(crate) fn pythons() -> BTreeSet<Python> {
-    let found: BTreeSet<Python> = NAMES.into_iter().filter_map(python).collect();
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let of_pyenv = std::fs::read_dir(Path::new(&home).join(".pyenv/versions"));
+    let of_pyenv = of_pyenv.into_iter().flatten().flatten();
+    let of_pyenv = of_pyenv.map(|version| version.path().join("bin/python3"));
+    let names = NAMES.into_iter().map(PathBuf::from).chain(of_pyenv);
+    let found: BTreeSet<Python> = names.filter_map(|name| python(&name)).collect();
     if found.is_empty() {
-        writeln!(stderr(), "SKIPPED: no CPython 3.11 to 3.13").expect("standard error is open");
+        writeln!(stderr(), "SKIPPED: no CPython 3.9 to 3.14").expect("standard error is open");
     }
     found
 }
 
-fn python(name: &str) -> Option<Python> {
+/// The one that is called `python3`: a user without rights may read its files.
+pub(crate) fn first_python() -> Python {
+    python(Path::new("/usr/bin/python3")).or_else(|| pythons().pop_first()).expect("there is one")
+}
+
+fn python(name: &Path) -> Option<Python> {
     let output = Command::new(name).args(["-c", ABOUT]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let mut lines = text.lines();
     let (version, path, has_gil) = (lines.next()?, lines.next()?, lines.next()?);
     let minor: u32 = version.split('.').nth(1)?.parse().ok()?;
     let path = Path::new(path).canonicalize().ok()?;
-    let is_supported = (11..=13).contains(&minor) && has_gil == "True";
-    is_supported.then(|| Python { version: version.to_owned(), path })
+    let is_supported = version.starts_with("3.") && (9..=14).contains(&minor) && has_gil == "True";
+    is_supported.then(|| Python { version: version.to_owned(), path, minor })
+}
+
+impl Python {
+    /// The name that the version keeps of a function: before 3.11 without what it is part of.
+    pub(crate) fn name_of<'a>(&self, qualified: &'a str) -> &'a str {
+        let last = || qualified.rsplit_once('.').map_or(qualified, |(_, last)| last);
+        if self.minor < 11 { last() } else { qualified }
+    }
 }
 
 impl Script {
@@ -95,9 +123,14 @@ impl Program {
         Self::start_by(Command::new(&python.path), text)
     }
 
-    pub(crate) fn start_by(mut command: Command, text: &str) -> Self {
+    pub(crate) fn start_by(command: Command, text: &str) -> Self {
+        Self::start_with(command, text, &[])
+    }
+
+    /// With arguments for the program.
+    pub(crate) fn start_with(mut command: Command, text: &str, arguments: &[&str]) -> Self {
         let script = Script::new(text);
-        command.arg(&script.path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg(&script.path).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the interpreter starts");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let lines = output.lines().map(|line| line.expect("the program prints text"));

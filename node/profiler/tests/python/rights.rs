@@ -14,7 +14,7 @@ use plimsoll_profiler::sampler::Cancel;
 use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureKind, CaptureState, ProfilerOrder};
 use tempfile::TempDir;
 
-use crate::program::{Program, pythons};
+use crate::program::{Program, first_python, pythons};
 use crate::serve::{PROFILER, Service};
 
 const RESTS: &str = "print('ready', flush=True)\nimport time\ntime.sleep(1000)\n";
@@ -58,8 +58,7 @@ fn one_capability_is_enough_to_read_another_users_process() {
     if !geteuid().is_root() {
         return;
     }
-    let python = pythons().pop_first().expect("there is one");
-    let program = Program::start(&python, RESTS);
+    let program = Program::start(&first_python(), RESTS);
     let folder = TempDir::new().unwrap();
     let service = of_another_user(",+sys_ptrace", &folder);
     let (response, bytes) = service.order(&order(program.child.id()));

@@ -90,7 +90,7 @@ while True:
 ";
     for python in pythons() {
         let program = Program::start(&python, &format!("{PAIRS}{threads}"));
-        check(&program, 500, 20);
+        check(&program, 500, 10);
     }
 }
 
@@ -101,7 +101,7 @@ def f%d():
     g%d()
 
 def g%d():
-    sum(range(2_000))
+    sum(range(10_000))
 
 for _ in range(20):
     f%d()
