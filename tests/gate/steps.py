@@ -62,6 +62,11 @@ NEXTEST = ("python3", "tests/gate/nextest.py")
 # clippy-driver is the compiler with lints added. Debug builds show no difference in what it makes.
 BUILD = {"CARGO_INCREMENTAL": "0", "RUSTC_WORKSPACE_WRAPPER": "clippy-driver", "CLIPPY_ARGS": "-Dwarnings"}
 
+# Only if the list has changed since the last time.
+NPM_FORMATS = ("cd tests/python/formats; cmp -s package-lock.json node_modules/.installed || "
+               "{ npm ci --ignore-scripts --no-audit --no-fund --prefer-offline; "
+               "cp package-lock.json node_modules/.installed; }")
+
 # Of each property; they differ from run to run. `property tests at length` tries more.
 FEW_CASES = {"PROPTEST_CASES": "16"}
 MANY_CASES = {"PROPTEST_CASES": "512"}
@@ -135,7 +140,8 @@ STEPS = (
         (
             pytest("gate.xml", "tests/gate"),
             pytest("files.xml", "tests/python", "--ignore=tests/python/page",
-                   "--ignore=tests/python/cluster", "--ignore=tests/python/test_packages.py",
+                   "--ignore=tests/python/cluster", "--ignore=tests/python/formats",
+                   "--ignore=tests/python/test_packages.py",
                    "--ignore=tests/python/test_slow_rank.py"),
             pytest("units.xml", "tests/python/test_packages.py::Units"),
             (PYTHON, "-m", "mypy", "--config-file", f"{CLIENT}/pyproject.toml",
@@ -158,6 +164,13 @@ STEPS = (
         (pytest("page.xml", "tests/python/page/test_page.py", "-k", "Glance"),),
         "the page in Chromium shows what the API has", after=("build",), tools=("chromium",),
         env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="page.xml",
+    ),
+    Step(
+        "profile formats", Level.GATE, "wait",
+        (("sh", "-ec", NPM_FORMATS), pytest("formats.xml", "tests/python/formats")),
+        "speedscope, pprof-format, Protocol Buffers and Chromium read what `plimsoll profile` writes",
+        after=("build",), tools=("chromium", "node", "npm"), env={"PLIMSOLL_PROGRAMS": "{programs}"},
+        junit="formats.xml",
     ),
     # What follows is `--all` alone.
     Step(

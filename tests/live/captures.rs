@@ -32,7 +32,7 @@ use plimsoll_schemas::wire::capture::{
 use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::fleet_samples;
-use plimsoll_tests::program::program;
+use plimsoll_tests::program::{program, run};
 use plimsoll_tests::publisher::Publisher;
 use tokio::time::timeout;
 
@@ -65,6 +65,31 @@ while True:
 print(sent)
 ";
 
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// A job whose name in the kernel is `planted-job`. From second 30 to 45 it is in `planted`, else
+/// in `usual`; it ends after 56 s, and prints when it started and how many samples it sent.
+const JOB_OF_A_MINUTE: &str = "
+import socket, sys, time
+open('/proc/self/comm', 'w').write('planted-job')
+out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+out.connect(sys.argv[1])
+start, sent = time.time(), 0
+
+def planted():
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until: sum(range(100))
+
+def usual():
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until: sum(range(100))
+
+while time.time() < start + 56:
+    planted() if 30 <= time.time() - start < 45 else usual()
+    out.send(b'step:50|ms|#rank:3')
+    sent += 1
+print(start, sent)
+";
+
 /// A mesh of one node, its profiler, and a job.
 struct Place {
     stack: Stack,
@@ -79,6 +104,11 @@ struct Place {
 
 impl Place {
     async fn start() -> Self {
+        Self::start_with("", job).await
+    }
+
+    /// With more settings of the node, and this job.
+    async fn start_with(more: &str, job: impl Fn(&Path) -> Child) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         let site = Site::make(dir, &mesh(), &[NODE.to_owned()]).unwrap();
@@ -88,14 +118,18 @@ impl Place {
         fs::set_permissions(&key_file, Permissions::from_mode(0o600)).unwrap();
         let socket = dir.join("profiler.sock");
         let confirm = format!("[confirm]\nkey_file = {key_file:?}\n");
-        let captures = format!("[captures]\nenabled = true\nsocket = {socket:?}\n");
+        let captures = format!("[captures]\nenabled = true\nsocket = {socket:?}\n{more}");
+        let token = dir.join("token");
+        fs::write(&token, TOKEN).unwrap();
+        fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+        let http = format!("[http]\ntoken_file = {token:?}\n");
 
         let options = StackOptions {
             nodes: 1,
             // The shipped configuration has it.
             jetstream: false,
             broker_settings: site.broker_settings().unwrap(),
-            aggregator_settings: format!("{}{confirm}", site.bus_settings("aggregator")),
+            aggregator_settings: format!("{}{confirm}{http}", site.bus_settings("aggregator")),
             node_settings: format!("{}{confirm}{captures}", site.bus_settings("node-{node}")),
             ..StackOptions::new(dir)
         };
@@ -235,10 +269,14 @@ fn profiler(socket: &Path) -> Child {
 }
 
 fn job(socket: &Path) -> Child {
+    python(JOB, socket)
+}
+
+fn python(job: &str, socket: &Path) -> Child {
     let mut command = Command::new("python3");
     let client = concat!(env!("CARGO_MANIFEST_DIR"), "/../node/client-python");
     command.env("PYTHONPATH", client);
-    command.args(["-c", JOB]).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["-c", job]).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
@@ -359,6 +397,54 @@ async fn an_order_brings_the_profile_of_the_sender_and_each_other_order_its_reas
     assert_eq!(page.value(busy), Some(49.0), "{page:?}");
 
     let sent = place.end_job();
+    let drained = place.stack.drain().await.unwrap();
+    assert_eq!(fleet_samples(&drained, "step"), sent);
+}
+
+/// The first function that `plimsoll profile query` lists, and all that it prints.
+async fn queried(place: &Place, from: f64, to: f64) -> (String, String) {
+    let mut command = program("plimsoll").unwrap();
+    let range = [from, to].map(|at| at.to_string());
+    command.args(["profile", "query", "--from", &range[0], "--to", &range[1], "--node", NODE]);
+    command.args(["--url", place.stack.api().url(), "--token-file"]);
+    command.arg(place._folder.path().join("token")).env_remove("PLIMSOLL_TOKEN");
+    let output = run(command, WAIT).await.unwrap();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let functions = output.stdout.lines();
+    let first = functions.skip_while(|line| !line.contains("FUNCTION")).nth(1).unwrap_or_default();
+    (first.to_owned(), output.stdout)
+}
+
+#[tokio::test]
+async fn a_function_of_a_past_minute_is_first_in_its_range_and_absent_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = format!(
+        "[profiles]\ncontinuous = true\njobs = false\nprocesses = ['planted-job']\n\
+         directory = {:?}\n",
+        folder.path()
+    );
+    let of_a_minute = |socket: &Path| python(JOB_OF_A_MINUTE, socket);
+    let mut place = Place::start_with(&more, of_a_minute).await;
+    let mut output = String::new();
+    let stdout = place.job.stdout.take().unwrap();
+    let read = tokio::task::spawn_blocking(move || {
+        std::io::Read::read_to_string(&mut { stdout }, &mut output).map(|_| output)
+    });
+    let output = timeout(2 * WAIT, read).await.unwrap().unwrap().unwrap();
+    let (start, sent) = output.trim().split_once(' ').unwrap();
+    let (start, sent): (f64, u64) = (start.parse().unwrap(), sent.parse().unwrap());
+
+    let (first, all) = queried(&place, start + 30.0, start + 45.0).await;
+    assert!(first.contains("planted"), "{all}");
+    let (first, all) = queried(&place, start + 13.0, start + 24.0).await;
+    assert!(first.contains("usual") && !all.contains("planted"), "{all}");
+
+    let page = MetricsPage::of(&place.stack.stations()[0].api).await.unwrap();
+    let turns = page.value("plimsoll_agent_profiles_turns_total").unwrap();
+    let active = page.value("plimsoll_agent_profiles_active").unwrap();
+    assert_eq!(turns, page.sum("plimsoll_agent_profiles_total") + active, "{page:?}");
+    let stored = "plimsoll_agent_profiles_total{outcome=\"stored\",reason=\"\"}";
+    assert!(page.value(stored) >= Some(4.0), "{page:?}");
     let drained = place.stack.drain().await.unwrap();
     assert_eq!(fleet_samples(&drained, "step"), sent);
 }

@@ -12,6 +12,7 @@ use crate::tree::Violation;
 /// The vocabulary, and that of profiles, which adds to it.
 const SCHEMAS: &str = "plimsoll-schemas";
 const PROFILE: &str = "plimsoll-profile";
+const CLOCK: &str = "plimsoll-clock";
 /// What they must not drag into everything.
 const RUNTIMES: [&str; 10] = [
     "tokio",
@@ -86,6 +87,10 @@ pub(crate) fn wrong_direction(workspace: &Workspace) -> Vec<Violation> {
                 let runtimes = direct.filter(|name| RUNTIMES.contains(name));
                 let members = reached.iter().copied();
                 let members = members.filter(|name| package.name != PROFILE || *name != SCHEMAS);
+                // A benchmark measures.
+                let clock = package.dependencies.iter().find(|d| d.name == CLOCK);
+                let has_bench = clock.is_some_and(|d| d.kind.is_some());
+                let members = members.filter(|name| !has_bench || *name != CLOCK);
                 members.chain(runtimes).collect()
             }
             "plimsoll-node" => only(&reached, "plimsoll-aggregator"),
@@ -234,6 +239,7 @@ mod tests {
         assert_eq!(profile(&["plimsoll-schemas", "prost"]), NONE);
         assert_eq!(profile(&["plimsoll-schemas", "tracing"]), ["plimsoll-profile"]);
         assert_eq!(profile(&["plimsoll-bus"]), ["plimsoll-profile"]);
+        assert_eq!(profile(&["dev:plimsoll-clock"]), NONE);
     }
 
     #[test]

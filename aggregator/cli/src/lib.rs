@@ -3,13 +3,12 @@
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`up_report`] at its
 //! end; [`alerts`], [`blame`], [`statistics`], [`query`], [`metrics`], [`bottlenecks`], [`advise`],
 //! [`nodes`], [`runs`] and [`ledger`] send requests to running aggregators ([`targets`]). [`run`]
-//! starts a command as a named run, whose results `run_results` holds and which [`run_profile`]
-//! profiles. [`compare`] judges one run
-//! by another, [`baseline`] nodes by the targets of a platform; [`interval_log`] and [`hlog`] read
-//! and write the logs that it takes. [`report`] writes what an aggregator has of a run or a range
-//! as a page. [`top`] shows a mesh live, [`profile`] samples a process, [`doctor`] finds what is
-//! wrong with the mesh, [`nats_config`] prints the broker's users, [`manual`] prints completions
-//! and manual pages.
+//! starts a command as a named run, whose results `run_results` holds and which `run_profile`
+//! profiles. [`compare`] judges one run by another, [`baseline`] nodes by the targets of a
+//! platform; [`interval_log`] and [`hlog`] read and write the logs that it takes. [`report`] writes
+//! what an aggregator has of a run or a range as a page. [`top`] shows a mesh live, [`profile`]
+//! samples a process, [`doctor`] finds what is wrong with the mesh, [`nats_config`] prints the
+//! broker's users, [`manual`] prints completions and manual pages.
 
 pub mod advise;
 pub mod alerts;
@@ -30,7 +29,7 @@ pub mod profile;
 pub mod query;
 pub mod report;
 pub mod run;
-pub mod run_profile;
+mod run_profile;
 mod run_results;
 pub mod runs;
 pub mod statistics;

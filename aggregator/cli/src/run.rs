@@ -119,7 +119,10 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let trace_dir = args.trace_dir.as_deref().filter(|_| args.profile.contains(&RunProfile::Trace));
     if let Some(dir) = trace_dir {
         // The command may run elsewhere.
-        command.env(TRACE_DIR, std::path::absolute(dir)?).env(TRACE_SECONDS.0, TRACE_SECONDS.1);
+        command.env(TRACE_DIR, std::path::absolute(dir)?);
+        if std::env::var_os(TRACE_SECONDS.0).is_none() {
+            command.env(TRACE_SECONDS.0, TRACE_SECONDS.1);
+        }
     }
 
     let watch = Stopwatch::start();
@@ -165,8 +168,8 @@ fn write_results(
         (found.top_ops, found.top_ops_missing) = (Some(operators.top), operators.missing);
     }
     let beside = args.trace_dir.as_ref().map(|dir| dir.join(format!("{}.json", args.name)));
-    let files = beside.iter().chain(&args.results);
-    files.map(|path| found.write(path)).collect()
+    beside.iter().try_for_each(|path| found.write("--trace-dir", path))?;
+    args.results.iter().try_for_each(|path| found.write("--results", path))
 }
 
 /// The signals that are passed on: all that would end this process, and others that people send.

@@ -146,13 +146,13 @@ impl Recording {
 }
 
 impl RunResults {
-    /// Writes them to a file.
+    /// Writes them to the file that this option names.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, option: &str, path: &Path) -> Result<()> {
         std::fs::write(path, serde_json::to_string(self)? + "\n")
-            .with_context(|| path.display().to_string())
+            .with_context(|| format!("{option} {}", path.display()))
     }
 
     /// The results in a file.
@@ -340,7 +340,7 @@ mod tests {
         let recording = Recording::start(Some(&path)).unwrap();
         std::fs::write(recording.lines(), line(1, "epoch", 1_500_000)).unwrap();
         let lines = recording.lines();
-        recording.end("v42", 3, 2.5).write(&path).unwrap();
+        recording.end("v42", 3, 2.5).write("--results", &path).unwrap();
         assert!(!lines.exists(), "its directory is gone");
         let found = RunResults::read(&path).unwrap();
         assert_eq!((found.run.as_str(), found.exit_code, found.seconds), ("v42", 3, 2.5));

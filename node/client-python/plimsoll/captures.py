@@ -95,12 +95,15 @@ def captured(order: Dict[str, Any]) -> Tuple[Any, Dict[str, Any], bytes]:
     """
     if not 0 < int(order["seconds"]) <= limits.SAMPLING_S_MAX:
         raise ValueError(f"seconds: {order['seconds']}")
+    kind = order.get("kind", "cpu")
     facts: Dict[str, Any] = {"rung": RUNG, "pid": os.getpid(), "command": _command()}
+    facts["kind"] = kind
     alive_at = order.get("alive_at")
     if order["pid"] != os.getpid() or alive_at is not None and _started_by_ms() > alive_at:
         return {"refused": "process_not_found"}, facts, b""
-    capture_of = _KINDS.get(order.get("kind", "cpu"))
+    capture_of = _KINDS.get(kind)
     if capture_of is None:
+        del facts["kind"]
         return {"failed": "not_supported"}, facts, b""
 
     capture = capture_of(order)

@@ -89,6 +89,7 @@ class Orders(unittest.TestCase):
         self.assertEqual([texts[value] for number, value in read if number == 14], ["inuse_space"])
         comments = dict(text.split("=") for text in texts if text.startswith("plimsoll."))
         self.assertEqual(comments["plimsoll.kind"], "memory")
+        self.assertEqual(response["facts"]["kind"], "memory")
         self.assertGreater(int(comments["plimsoll.leaked_bytes"]), 5_000_000)
         self.assertGreater(int(comments["plimsoll.peak_bytes"]), 5_000_000)
         self.assertEqual(comments["plimsoll.allocations"], str(response["facts"]["samples"]))
@@ -106,7 +107,8 @@ class Orders(unittest.TestCase):
         timer.start()
         response, trace = ask(order(kind="trace"))
         timer.join()
-        self.assertEqual((response["state"], response["facts"]["samples"]), ("kept", 1))
+        facts = response["facts"]
+        self.assertEqual((response["state"], facts["samples"], facts["kind"]), ("kept", 1, "trace"))
         events = json.loads(gzip.decompress(trace))["traceEvents"]
         self.assertEqual([of["name"] for of in events if of["ph"] == "X"], ["block"])
         self.assertEqual(spans.RINGS, [])

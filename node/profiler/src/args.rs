@@ -27,4 +27,5 @@ const EXAMPLES: &str = "Examples:
   plimsoll-profiler serve --print-config                  # every key of the service
   plimsoll profile cpu --pid 4711                         # by hand, without the service
 
-Supported: CPython 3.9 to 3.14 with the GIL, on 64-bit Linux. The process is never paused.";
+Supported: CPython 3.9 to 3.14 with the GIL, on 64-bit Linux; native code with --native. The process
+is never paused.";

@@ -1,9 +1,10 @@
-//! Reads the stacks of a CPython process from outside, without pausing it.
+//! Reads the stacks of a process from outside, without pausing it: of CPython, and of native code.
 //!
 //! [`order`] is what to capture, [`capture`] does it, [`output`] is what comes back, [`Refusal`]
 //! why nothing does; [`probe`] finds what this machine allows. Inside, [`target`] finds the
 //! interpreter in a process and watches that it stays the same one, [`layout`] has the offsets of
-//! each version, [`reader`] turns bytes into stacks, [`sampler`] does that on a schedule.
+//! each version, [`reader`] turns bytes into stacks, [`native`] those of compiled code, [`sampler`]
+//! does that on a schedule.
 //! [`serve()`](serve::serve) takes orders over a socket. The crate writes nothing into the target,
 //! sends it no signal and never uses ptrace.
 
@@ -13,6 +14,7 @@ pub mod args;
 pub mod layout;
 pub mod limits;
 pub mod memory;
+pub mod native;
 pub mod order;
 pub mod output;
 pub mod probe;

@@ -48,6 +48,29 @@ pub const SPANS_MAX: usize = 256;
 /// Ranges in one call of `process_vm_readv`.
 pub const SPANS_PER_CALL_MAX: usize = 1_024;
 
+/// Bytes of a stack that the kernel copies with a native sample: the leaf-most 300 functions of a
+/// usual program. A sample is shorter than 64 KiB.
+pub const STACK_DUMP_BYTES: u32 = 32 << 10;
+/// Of a thread's samples that were not read yet: seven of them. What finds no room is lost.
+pub const RING_BYTES: usize = 256 << 10;
+/// Periods after which samples are read that wake nobody; a ring holds some more.
+pub const STRIDE_MAX: u32 = 4;
+/// Events of a thread that are read at once: more than its ring has.
+pub const EVENTS_AT_ONCE_MAX: usize = 64;
+/// Native frames of one stack; most of them may be the interpreter's own.
+pub const NATIVE_FRAMES_MAX: usize = 1_024;
+/// Threads of which native samples are taken: 64 MiB of rings, and a descriptor each.
+pub const NATIVE_THREADS_MAX: usize = 256;
+/// Bytes of tables of frames and functions that are kept, of all files of a process together. Those
+/// of CPython with its libraries are some 5 MiB, those of PyTorch some 60 MiB.
+pub const CODE_TABLES_BYTES_MAX: usize = 64 << 20;
+/// The kernel's shared object in each process has two pages.
+pub const VDSO_BYTES_MAX: usize = 64 << 10;
+/// Length of `/proc/kallsyms`: some 12 MiB.
+pub const KALLSYMS_BYTES_MAX: u64 = 32 << 20;
+/// Age of a native sample beyond which Python's stack is no longer that of it.
+pub const PYTHON_LATE_MILLIS_MAX: u64 = 2;
+
 /// Length of `/proc/PID/maps` that is read: some 150 000 mappings.
 pub const MAPS_BYTES_MAX: u64 = 16 << 20;
 /// Size of a program's file that is looked into; a CPython with all its debug symbols has
@@ -59,14 +82,15 @@ pub const PROGRAM_READ_BYTES_MAX: u64 = 64 << 20;
 pub const RUNTIME_OFFSET_MAX: usize = 1 << 20;
 /// The same of the smaller structures, which are read at once.
 pub const FIELD_OFFSET_MAX: usize = 4_096;
-/// Open files of threads of one capture: those of all are fewer than the 1 024 files that a process
+/// Open files of threads of one capture: of two, they are fewer than the 1 024 files that a process
 /// may usually open.
 pub const THREAD_FILES_MAX: usize = 384;
 
-/// Orders that are carried out at one time: a process at fault and a healthy one beside it.
-pub const ORDERS_AT_ONCE: usize = 2;
-// With some descriptors for the sockets.
-const _: () = assert!(ORDERS_AT_ONCE * THREAD_FILES_MAX + 64 < 1_024);
+/// Orders that are carried out at one time: a process at fault and a healthy one beside it, and
+/// 16 that the node profiles all the time, which so never keep an ordered one out.
+pub const ORDERS_AT_ONCE: usize = 2 + 16;
+// `LimitNOFILE` of the unit, with some descriptors for the sockets.
+const _: () = assert!(ORDERS_AT_ONCE * THREAD_FILES_MAX + 64 < 8_192);
 /// Time without an order after which a service ends that the service manager starts again.
 pub const SERVE_IDLE_SECONDS: i64 = 60;
 /// Time in which an order must have come. A node writes its line at once.

@@ -18,6 +18,8 @@ pub struct Order {
     pub length: Duration,
     pub paths: Paths,
     pub threads: Threads,
+    /// Whether native frames are wanted too; then any process can be read.
+    pub native: bool,
 }
 
 /// Whose stacks count.
@@ -59,7 +61,8 @@ impl Order {
             return Err(OrderError::Seconds(seconds));
         }
         let length = Duration::from_secs(seconds.into());
-        Ok(Self { pid: ProcessId(pid), hz, length, paths, threads: Threads::All })
+        let pid = ProcessId(pid);
+        Ok(Self { pid, hz, length, paths, threads: Threads::All, native: false })
     }
 
     /// Time from one sample to the next.

@@ -14,8 +14,13 @@ pub enum Refusal {
     NoProcess(ProcessId),
     #[error("process {pid}: its memory may not be read: {fix}")]
     Denied { pid: ProcessId, fix: String },
-    #[error("process {pid}: {program} is not CPython and loads no libpython")]
+    #[error(
+        "process {pid}: {program} is not CPython and loads no libpython: add --native for \
+             the stacks of its own code"
+    )]
     NotPython { pid: ProcessId, program: String },
+    #[error("process {pid}: its native stacks may not be sampled: {fix}")]
+    NotSampled { pid: ProcessId, fix: String },
     #[error("process {pid}: {path} was replaced since the process started: restart the process")]
     FileReplaced { pid: ProcessId, path: String },
     #[error("process {pid}: CPython {version} is not supported: it must be {SUPPORTED}")]

@@ -27,6 +27,7 @@ mod identity;
 mod intake;
 mod listen;
 mod otlp;
+mod profiles;
 mod scrape;
 mod section;
 mod watch;
@@ -44,6 +45,7 @@ pub use intake::{LabelSettings, UnitSettings};
 pub use listen::{Listen, SocketAccess};
 pub use otlp::{OtlpSettings, SpanSettings};
 use plimsoll_runtime::optional::address_or_none;
+pub use profiles::ProfileSettings;
 pub use scrape::ScrapeSettings;
 use section::section;
 pub use watch::{By, Watch};
@@ -73,6 +75,7 @@ pub struct Config {
     pub spool: SpoolSettings,
     pub history: HistorySettings,
     pub captures: CaptureSettings,
+    pub profiles: ProfileSettings,
     pub hardware: HardwareSettings,
     pub log: LogSettings,
 }
@@ -119,6 +122,7 @@ impl Config {
         self.http.protection()?;
         self.spool.check()?;
         self.history.check()?;
+        self.profiles.check()?;
         self.rules()?;
         scrape::endpoints(&self.scrape)?;
         self.identity.labels()?;

@@ -4,7 +4,8 @@
 //! passes [`intake`], which records it in the open interval; at the end of the interval the core
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
 //! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was
-//! sealed. [`captures`] decides which ordered captures start, and keeps their profiles. The
+//! sealed. [`captures`] decides which ordered captures start, and keeps their profiles, and
+//! [`continuous`] what is profiled all the time. The
 //! `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the shutdown and is
 //! used by the driver. `confirmers` decides which confirmations are believed; `declared` has what
 //! they declare urgent.
@@ -21,6 +22,7 @@ mod bounds;
 pub mod captures;
 mod clock_steps;
 mod confirmers;
+pub mod continuous;
 mod declared;
 pub mod departure;
 pub mod history;
@@ -57,6 +59,7 @@ pub use bounds::Bounds;
 use captures::{CaptureGate, Captures, SendingProcess};
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
+use continuous::{Continuous, ContinuousBounds, ContinuousEffect};
 use declared::DeclaredUrgencies;
 use history::Record;
 pub use identity::Identity;
@@ -94,6 +97,7 @@ pub struct Core {
     /// turn.
     records: Option<VecDeque<Record>>,
     captures: Captures,
+    continuous: Continuous,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,
     /// Those that aggregators have.
@@ -137,6 +141,7 @@ impl Core {
             spool: Spool::default(),
             // Until they are enabled no request is received.
             captures: Captures::new(identity.clone(), Err(CaptureRefusal::NoKey)),
+            continuous: Continuous::default(),
             sealer: Sealer::new(identity, incarnation),
             ledger: Ledger::default(),
             clock_steps: ClockSteps::default(),
@@ -241,6 +246,7 @@ impl Core {
     pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
         if let SocketEvent::Datagram { bytes, sender: Some(sender) } = event {
             self.captures.on_sender(sender, |series| self.intake.has_line(bytes, series));
+            self.continuous.on_sender(now.mono, sender);
         }
         self.intake.on_socket_event(now.wall, event);
     }
@@ -443,6 +449,8 @@ impl Core {
             self.close_interval(now, true);
             self.outbox.on_leave(now.mono);
             self.leaving = true;
+            // What runs of it is dropped with the node.
+            self.continuous = Continuous::default();
         }
     }
 
@@ -538,7 +546,8 @@ impl Core {
         let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
         let spool = self.spool.next_deadline(self.brought());
         let capture = self.captures.next_deadline();
-        let deadlines = [emptied, self.outbox.next_deadline(), spool, capture];
+        let profile = self.continuous.next_deadline();
+        let deadlines = [emptied, self.outbox.next_deadline(), spool, capture, profile];
         deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
 
@@ -593,9 +602,29 @@ impl Core {
         &mut self.captures
     }
 
+    /// Profiles processes from now on.
+    pub fn enable_continuous(&mut self, bounds: ContinuousBounds) {
+        self.continuous = Continuous::new(bounds);
+    }
+
+    pub fn continuous(&mut self) -> &mut Continuous {
+        &mut self.continuous
+    }
+
+    /// The next thing to do for continuous profiling; an ordered capture has priority.
+    pub fn next_continuous(&mut self, now: Mono) -> Option<ContinuousEffect> {
+        self.continuous.next_effect(now, |pid| self.captures.is_capturing(pid))
+    }
+
+    /// Whether the kernel is to state who sends.
+    pub fn is_searching_senders(&self, now: Mono) -> bool {
+        self.captures.is_searching() || self.continuous.is_searching(now)
+    }
+
     /// The kernel states that this process has sent a frame.
-    pub fn on_frame_sender(&mut self, frame: &Frame, sender: SendingProcess) {
+    pub fn on_frame_sender(&mut self, now: Mono, frame: &Frame, sender: SendingProcess) {
         self.captures.on_sender(sender, |series| self.intake.has_frame(frame, series));
+        self.continuous.on_sender(now, sender);
     }
 
     pub fn on_handover_failed(&mut self, now: Now, ticket: Ticket) {
@@ -830,6 +859,7 @@ impl Core {
             dead_letters: self.outbox.dead_letters(),
             spool: self.spool.stats(),
             captures: self.captures.stats(),
+            continuous: self.continuous.stats(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
             limits: self.intake.limits(),

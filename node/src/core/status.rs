@@ -7,6 +7,7 @@ use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::captures::CaptureStats;
+use super::continuous::ContinuousStats;
 use super::intake::IntakeStats;
 use super::intake::otlp::OtlpStats;
 use super::outbox::{BreakerState, DeadLetterStats};
@@ -54,6 +55,8 @@ pub struct Status {
     pub spool: SpoolStats,
     /// Ordered captures.
     pub captures: CaptureStats,
+    /// Continuous profiling; `None` when it is off.
+    pub continuous: Option<ContinuousStats>,
     /// Messages sent and not yet acknowledged.
     pub in_flight: usize,
     /// Series in the open interval.

@@ -68,7 +68,7 @@ impl Inputs {
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         // Before anything is read: a note may have become overdue since the last turn.
         self.check_answers(core, now);
-        self.sockets.search_senders(core.captures().is_searching());
+        self.sockets.search_senders(core.is_searching_senders(now.mono));
         // Datagrams first: the kernel drops what their buffers have no room for, while frames and
         // bodies wait at their senders.
         let datagrams = self.sockets.take(cost, |event| core.on_socket_event(now, event));
@@ -90,7 +90,7 @@ impl Inputs {
             // Recorded first: the note must count what its answer states.
             Ok(SentFrame { frame, process }) => {
                 if let Some(sender) = process {
-                    core.on_frame_sender(&frame, sender);
+                    core.on_frame_sender(now.mono, &frame, sender);
                 }
                 let seq = core.on_frame(now, frame);
                 Some(FrameAnswer { seq, note: core.wait_for_note(now) })

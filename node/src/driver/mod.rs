@@ -33,7 +33,8 @@ use self::inputs::Inputs;
 use self::spool::SpoolWriter;
 pub use self::start::StartError;
 use crate::config::Config;
-use crate::core::captures::CaptureGate;
+use crate::core::captures::{CaptureEnd, CaptureGate};
+use crate::core::continuous::{ContinuousEffect, Ended};
 use crate::core::departure::{Departure, Step};
 use crate::core::outbox::MessageNonce;
 use crate::core::{Core, Identity};
@@ -43,6 +44,7 @@ use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
 use crate::io::history::History;
 use crate::io::http::{AgentStats, Pages};
+use crate::io::profiles::{ProfileEvent, Profiles};
 use crate::io::scrape::{Scraped, Scraper};
 use crate::limits::HISTORY_END_WAIT;
 
@@ -55,6 +57,7 @@ struct Driver {
     spool: SpoolWriter,
     history: History,
     profiler: Profiler,
+    profiles: Profiles,
     inputs: Inputs,
     pages: Pages,
     sampler: Sampler,
@@ -145,6 +148,11 @@ impl Driver {
         if history.is_kept() {
             core.keep_records();
         }
+        let profiles = Profiles::open(&config.profiles, &identity.node, clock)
+            .map_err(|error| StartError::configuration(&error))?;
+        if let Some(watched) = config.profiles.watched() {
+            core.enable_continuous(watched);
+        }
         // Last, with the history kept already: what it takes over is recorded there once more.
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
@@ -158,6 +166,7 @@ impl Driver {
             spool,
             history,
             profiler: Profiler::new(&config.captures),
+            profiles,
             inputs,
             pages,
             sampler,
@@ -188,9 +197,8 @@ impl Driver {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
             }
             answer = self.history.answer() => self.broker.respond(&answer.asker, answer.payload),
-            end = self.profiler.next() => {
-                self.core.captures().on_captured(self.clock.now().mono, end);
-            }
+            end = self.profiler.next() => self.on_captured(end),
+            event = self.profiles.next() => self.on_profiles(event),
             Some(query) = self.pages.next() => {
                 // The client may have closed its connection.
                 let _sent = query.send(self.stats());
@@ -216,9 +224,7 @@ impl Driver {
         self.broker.restart_if_due(now.mono);
         self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
-        while let Some(start) = self.core.captures().on_deadline(now.mono) {
-            self.profiler.start(start);
-        }
+        self.start_captures(now);
         self.cost.end(Stage::Decide);
         // After the deadline, which may have closed an interval, and before the spool is written:
         // what is sealed here is in its next batch.
@@ -239,6 +245,44 @@ impl Driver {
         self.departure.step() != Step::Ended
     }
 
+    fn start_captures(&mut self, now: Now) {
+        while let Some(start) = self.core.captures().on_deadline(now.mono) {
+            match start.past {
+                Some(_) => self.profiles.read(start),
+                None => self.profiler.start(start),
+            }
+        }
+        while let Some(effect) = self.core.next_continuous(now.mono) {
+            match effect {
+                ContinuousEffect::Find => self.profiles.find(),
+                ContinuousEffect::Start(start) => self.profiler.start(start),
+            }
+        }
+    }
+
+    fn on_captured(&mut self, end: CaptureEnd) {
+        let now = self.clock.now();
+        if !self.core.continuous().has(end.id) {
+            return self.core.captures().on_captured(now.mono, end);
+        }
+        match self.core.continuous().on_ended(now.mono, end) {
+            Ended::Store(profile) => self.profiles.store(profile, now.wall),
+            Ended::Report(why) => {
+                tracing::warn!("not profiled (logged once for each reason): {why}");
+            }
+            Ended::Nothing => {}
+        }
+    }
+
+    fn on_profiles(&mut self, event: ProfileEvent) {
+        let now = self.clock.now().mono;
+        match event {
+            ProfileEvent::Found(pids) => self.core.continuous().on_found(now, &pids),
+            ProfileEvent::Stored(stored) => self.core.continuous().on_stored(stored),
+            ProfileEvent::Read(end) => self.core.captures().on_captured(now, end),
+        }
+    }
+
     /// Whether there may be more to read.
     fn read_inputs(&mut self) -> bool {
         let now = self.clock.now();
@@ -256,6 +300,7 @@ impl Driver {
             by_stage: self.cost.by_stage(),
             task_restarts: self.supervisor.restarts(),
             history: self.history.is_kept().then(|| self.history.stats()),
+            profiles: self.profiles.stats(),
         }
     }
 

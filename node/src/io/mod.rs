@@ -13,6 +13,7 @@ pub mod listen;
 mod listen_error;
 pub mod otlp;
 mod private_file;
+pub mod profiles;
 mod readiness;
 pub mod scrape;
 pub mod spool;

@@ -478,6 +478,48 @@ pub const CAPTURE_RULE_PAUSE: Duration = Duration::from_secs(20 * 60);
 pub const CAPTURE_WINDOW: Duration = Duration::from_secs(3_600);
 /// Captures for alerts in that time, and as many by operators: one has under 1 % of a core.
 pub const CAPTURES_PER_WINDOW: usize = 6;
+/// Orders of the past whose state and profile are kept at one time.
+pub const PAST_ORDERS_MAX: usize = 8;
+/// Time from the start of one to that of the next: reading an hour takes some 10 ms of a core.
+pub const PAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Processes that are profiled all the time: a job on each of eight GPUs, and their helpers.
+pub const CONTINUOUS_PROCESSES_MAX: usize = 16;
+/// Length of each of their profiles: short enough to show a minute, and long enough that finding
+/// the interpreter of a process again costs little beside its samples.
+pub const CONTINUOUS_SECONDS: u32 = 10;
+/// Samples a second by default: not a divisor of what programs do by the clock.
+pub const CONTINUOUS_HZ: u32 = 19;
+/// Longest pause after captures that failed in a row.
+pub const CONTINUOUS_RETRY_MAX: Duration = Duration::from_secs(600);
+/// Time between two lists of the processes that have the names.
+pub const CONTINUOUS_FIND_EVERY: Duration = Duration::from_secs(10);
+/// Time in which senders are searched, and from one such time to the next. Clients send each
+/// second, by default.
+pub const CONTINUOUS_SEARCH_FOR: Duration = Duration::from_secs(5);
+/// See [`CONTINUOUS_SEARCH_FOR`].
+pub const CONTINUOUS_SEARCH_EVERY: Duration = Duration::from_secs(60);
+/// Time after which a process that was not found again is watched no longer: five searches, of
+/// which a job of long steps may be silent in some.
+pub const CONTINUOUS_FORGET_AFTER: Duration = Duration::from_secs(300);
+/// Bytes of a segment of profiles, and its longest time, at which it is closed.
+pub const PROFILES_SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
+/// See [`PROFILES_SEGMENT_BYTES`].
+pub const PROFILES_SEGMENT_TIME: Duration = Duration::from_secs(3_600);
+/// Days for which profiles are kept by default, and their bytes, in MiB.
+pub const PROFILES_DAYS: u32 = 30;
+/// See [`PROFILES_DAYS`].
+pub const PROFILES_MIB: u64 = 512;
+/// Profiles and requests that wait for the thread that stores them.
+pub const PROFILES_QUEUE_MAX: usize = 64;
+/// Bytes of the profiles among them: one of 10 s at 19 Hz has some 12 KiB, one of a hostile client
+/// 4 MiB.
+pub const PROFILES_WAITING_BYTES_MAX: usize = 16 << 20;
+/// Time by which a profile's own clock may differ from the node's.
+pub const PROFILES_SKEW_MAX: Duration = Duration::from_secs(60);
+/// Threads of one process whose time a profile may have.
+pub const PROFILES_THREADS_MAX: u64 = 1_024;
+
 /// Time beyond the length of a capture in which the profiler must respond.
 pub const PROFILER_WAIT: Duration = Duration::from_secs(10);
 /// Time beyond it after which a capture is given up, whatever became of the thread that waits.

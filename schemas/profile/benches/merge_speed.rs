@@ -22,7 +22,7 @@ fn main() {
     let of_profiles = median(|| merged(&profiles));
     let of_files = median(|| {
         let decoded: Result<Vec<_>, _> = files.iter().map(|file| pprof::decode(file)).collect();
-        merged(&decoded.expect("they were encoded"))
+        merged(&decoded.expect("they were encoded"));
     });
     let stacks = merge(&profiles.iter().collect::<Vec<_>>()).expect("one kind").samples().count();
     println!("{PROFILES} profiles, {bytes} bytes as pprof, {stacks} stacks merged; medians, ms");

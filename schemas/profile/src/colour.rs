@@ -110,7 +110,7 @@ mod tests {
         let table = [
             ("forward", "/usr/lib/python3.11/site-packages/torch/nn/linear.py", "torch"),
             ("loads", "/usr/lib/python3.11/json/decoder.py", "json"),
-            ("load", "/home/ann/app/data/load.py", "data"),
+            ("load", "/srv/ann/app/data/load.py", "data"),
             ("load", "data/load.py", "data"),
             ("main", "train.py", "train"),
             ("malloc", "/lib/libc.so.6", "lib"),

@@ -45,18 +45,20 @@ pub struct SampleLabels {
     pub node: Name,
     /// The rank of the process in its job.
     pub rank: Name,
+    /// The process, where there are several: its command and its number.
+    pub process: Name,
 }
 
 impl SampleLabels {
-    /// The thread with its node and rank, as far as they are known.
+    /// The thread with its process, node and rank, as far as they are known.
     #[must_use]
     pub fn thread_title(&self) -> String {
         let thread = if self.thread.as_str().is_empty() { "thread" } else { self.thread.as_str() };
-        let place =
-            [("node ", &self.node), ("rank ", &self.rank)].map(|(word, of)| match of.as_str() {
-                "" => String::new(),
-                name => format!(", {word}{name}"),
-            });
+        let place = [("", &self.process), ("node ", &self.node), ("rank ", &self.rank)];
+        let place = place.map(|(word, of)| match of.as_str() {
+            "" => String::new(),
+            name => format!(", {word}{name}"),
+        });
         format!("{thread}{}", place.concat())
     }
 }

@@ -4,12 +4,13 @@
 //! [`Profile`] is the model. [`pprof`] are its files, read as hostile. [`merge`] adds profiles,
 //! [`subtract`] compares a culprit with a peer, [`functions()`] ranks. [`flame`] makes the tree of
 //! either, [`svg`] its picture and [`html`] its page. [`folded`], [`speedscope`], [`trace_events`]
-//! and [`summary`] are for other programs. [`limits`] bounds all of them. The crate has no input or
-//! output and no clock; the same profile always has the same bytes, tree and picture.
+//! and [`summary`] are for other programs; [`series`] are files of many profiles over time.
+//! [`limits`] bounds all of them. The crate has no input or output and no clock; the same profile
+//! always has the same bytes, tree and picture.
 //!
 //! Files, from the bottom up: `name`, `stack`, `labels`, `profile`; `functions`, `merge`,
-//! `difference`; `pprof`, `folded`, `speedscope`, `summary`; `flame`, `trace_events`, `colour`,
-//! `shown`, `svg`, `html`.
+//! `difference`; `pprof`, `folded`, `series`, `speedscope`, `summary`; `flame`, `trace_events`,
+//! `colour`, `shown`, `svg`, `html`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -26,6 +27,7 @@ mod merge;
 mod name;
 pub mod pprof;
 mod profile;
+pub mod series;
 mod shown;
 pub mod speedscope;
 mod stack;
@@ -42,4 +44,4 @@ pub use labels::{SampleLabels, ThreadState};
 pub use merge::merge;
 pub use name::Name;
 pub use profile::{Profile, Sample, ValueType};
-pub use stack::{Frame, Stack, WAITING_FOR_GIL};
+pub use stack::{Frame, Stack, TRUNCATED, WAITING_FOR_GIL};

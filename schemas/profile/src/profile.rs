@@ -121,20 +121,21 @@ impl Profile {
         if key == truncated || self.stacks >= STACKS_MAX {
             return truncated;
         }
-        let is_new = |frame: &&Arc<Frame>| !self.frames.contains(*frame);
-        let new: HashSet<_> = key.stack.frames().iter().filter(is_new).collect();
-        if self.frames.len() + new.len() > FRAME_TABLE_MAX {
-            return truncated;
-        }
-
+        let mut new = HashSet::new();
         let shared = key.stack.frames().iter().map(|frame| {
             if let Some(known) = self.frames.get(frame) {
                 return known.clone();
             }
-            self.frames.insert(frame.clone());
+            new.insert(frame.clone());
             frame.clone()
         });
-        key.stack = Stack::new(shared.collect());
+        let shared = Stack::new(shared.collect());
+        if self.frames.len() + new.len() > FRAME_TABLE_MAX {
+            return truncated;
+        }
+
+        self.frames.extend(new);
+        key.stack = shared;
         self.stacks += 1;
         key
     }

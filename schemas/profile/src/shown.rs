@@ -38,6 +38,7 @@ mod tests {
         let table = [
             (2.5e9, "nanoseconds", "2.5 s"),
             (3e3, "microseconds", "3 ms"),
+            (3e3, "milliseconds", "3 s"),
             (3.0 * 1024.0, "bytes", "3 KiB"),
             (7.0, "<b>\n", "7 <b>\u{fffd}"),
         ];

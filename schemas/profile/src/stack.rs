@@ -9,11 +9,28 @@ use crate::limits::FRAMES_MAX;
 use crate::name::Name;
 
 /// Root frame of stacks that a bound has shortened or replaced.
-const TRUNCATED: &str = "[truncated]";
+pub const TRUNCATED: &str = "[truncated]";
 /// The only frame of a sample without a stack.
 const UNKNOWN: &str = "[unknown]";
 /// Leaf frame of a thread that waits for the interpreter's lock.
 pub const WAITING_FOR_GIL: &str = "<waiting for GIL>";
+
+/// Functions of any Python program, and what is no function.
+const GENERAL_NAMES: [&str; 13] = [
+    "<module>",
+    "<lambda>",
+    "<listcomp>",
+    "<setcomp>",
+    "<dictcomp>",
+    "<genexpr>",
+    "<GC>",
+    WAITING_FOR_GIL,
+    TRUNCATED,
+    UNKNOWN,
+    "[kernel]",
+    "[off CPU]",
+    "[code of no file]",
+];
 
 /// A function at a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +58,26 @@ impl Frame {
     #[must_use]
     pub fn marker(name: &str) -> Arc<Self> {
         Self::new(name, "", 0)
+    }
+
+    /// Whether its function stands for all of a file without symbols, in brackets.
+    #[must_use]
+    pub fn stands_for_file(&self) -> bool {
+        let name = self.function.as_str().strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        !self.file.as_str().is_empty() && name == Some(self.file.as_str())
+    }
+
+    /// Whether programs of any site have a function of this name, so that it names nothing of one.
+    #[must_use]
+    pub fn has_general_name(&self) -> bool {
+        GENERAL_NAMES.contains(&self.function.as_str())
+    }
+
+    /// Whether it is code that Python has from no file of a site.
+    #[must_use]
+    pub fn has_general_file(&self) -> bool {
+        let file = self.file.as_str();
+        file.is_empty() || file.starts_with("<frozen ") || matches!(file, "<string>" | "<stdin>")
     }
 
     /// Whether both are of the same function, at whichever line.

@@ -54,8 +54,9 @@ pub(crate) fn stacks() -> impl Strategy<Value = Stack> {
 fn labels() -> impl Strategy<Value = SampleLabels> {
     let states = prop::option::of(prop::sample::select(ThreadState::ALL.to_vec()));
     (0..NAMES.len(), states, 0..2_usize, 0..2_usize).prop_map(|(thread, state, node, rank)| {
+        let process = ["", "python3 (7)"][(node + rank) % 2].into();
         let (node, rank) = (["", "n1"][node].into(), ["", "3"][rank].into());
-        SampleLabels { thread: NAMES[thread].into(), state, node, rank }
+        SampleLabels { thread: NAMES[thread].into(), state, node, rank, process }
     })
 }
 

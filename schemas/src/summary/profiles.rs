@@ -31,6 +31,12 @@ pub struct ProfileRequest {
     pub seconds: Option<u32>,
     /// Samples a second, by default 100.
     pub hz: Option<u32>,
+    /// Of the past: its first second since 1970,
+    #[serde(default)]
+    pub from: Option<u64>,
+    /// and its end.
+    #[serde(default)]
+    pub to: Option<u64>,
 }
 
 /// Captures, newest first.
@@ -67,7 +73,11 @@ pub struct ProfileRow {
     pub seconds: u32,
     /// Ordered samples a second.
     pub hz: u32,
-    /// When it starts, by the node's clock.
+    /// When it was ordered for; by it the oldest make room. 0 in files of an earlier version, where
+    /// it is `start_seconds`.
+    #[serde(default)]
+    pub ordered_seconds: f64,
+    /// When it starts, by the node's clock; of the past the start of that.
     pub start_seconds: f64,
     /// The rule whose alert caused it; `None` when an operator did.
     pub rule: Option<RuleName>,
@@ -86,6 +96,14 @@ pub struct ProfileRow {
     /// The name under which it is kept for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_as: Option<ProfileName>,
+}
+
+impl ProfileRow {
+    /// By what the oldest is found, in seconds since 1970.
+    #[must_use]
+    pub fn made_at(&self) -> f64 {
+        if self.ordered_seconds > 0.0 { self.ordered_seconds } else { self.start_seconds }
+    }
 }
 
 labelled! {

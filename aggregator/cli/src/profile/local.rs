@@ -8,8 +8,10 @@ use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
 use plimsoll_profiler::sampler::Cancel;
 use plimsoll_runtime::exit::{Exit, fail};
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Captured, CpuArgs, text};
+use super::captured::Captured;
+use super::{CpuArgs, text};
 
 /// Samples on a thread of its own. An interrupt ends the capture, not the program.
 pub(super) async fn captured(args: &CpuArgs) -> Result<Result<Captured, Exit>> {
@@ -19,15 +21,21 @@ pub(super) async fn captured(args: &CpuArgs) -> Result<Result<Captured, Exit>> {
     if args.is_of_gil_holder() {
         order.threads = Threads::GilHolder;
     }
+    order.native = args.native;
     eprintln!("plimsoll: {} s at {} Hz of process {pid}", args.seconds, args.rate);
 
     let cancel = Cancel::default();
     let stop = cancel.clone();
     let sampling = tokio::task::spawn_blocking(move || capture(&order, &cancel));
     tokio::pin!(sampling);
+    let mut terminated = signal(SignalKind::terminate())?;
     let sampled = tokio::select! {
         sampled = &mut sampling => sampled,
         _ = tokio::signal::ctrl_c() => {
+            stop.cancel();
+            sampling.await
+        }
+        _ = terminated.recv() => {
             stop.cancel();
             sampling.await
         }
@@ -36,19 +44,22 @@ pub(super) async fn captured(args: &CpuArgs) -> Result<Result<Captured, Exit>> {
     let capture = match sampled.context("the sampler failed")? {
         Ok(capture) => capture,
         Err(refusal) => {
-            let is_denied = matches!(refusal, Refusal::Denied { .. });
+            let is_denied = matches!(refusal, Refusal::Denied { .. } | Refusal::NotSampled { .. });
             let exit = if is_denied { Exit::Denied } else { Exit::Failure };
             fail("plimsoll", exit, &refusal);
             return Ok(Err(exit));
         }
     };
     let ended = ended(&capture);
-    let Capture { profile, python, counts, .. } = capture;
+    let Capture { profile, python, native, counts, .. } = capture;
+    let python = python.map(|version| format!("CPython {version}"));
+    let native = native.map(|native| format!("native stacks of {native}"));
+    let read = python.into_iter().chain(native).collect::<Vec<_>>().join(", ");
     let stacks = text::stacks(counts.whole, counts.torn, counts.missed);
     Ok(Ok(Captured {
         title: format!("process {pid}, {ended}"),
         id: None,
-        facts: format!("CPython {python}, {ended}: {stacks}"),
+        facts: format!("{read}, {ended}: {stacks}"),
         profile,
     }))
 }

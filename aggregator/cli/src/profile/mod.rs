@@ -1,9 +1,12 @@
 //! `plimsoll profile`: which functions a process spends its time in, on this machine and without a
 //! mesh, or on a node; and pprof files of any tool, as tables and in other forms.
 
+mod captured;
 mod files;
+mod inside;
 mod local;
 mod output;
+mod query;
 mod redact;
 mod remote;
 mod stored;
@@ -11,7 +14,6 @@ mod text;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, value_parser};
-use plimsoll_profile::Profile;
 use plimsoll_runtime::exit::Exit;
 
 use crate::targets::Target;
@@ -29,6 +31,12 @@ pub struct ProfileArgs {
 enum ProfileCommand {
     /// Sample the Python stacks of a process on this machine or on a node, without pausing it
     Cpu(CpuArgs),
+    /// Show which functions of a Python process of a node allocate what stays in use
+    Memory(inside::MemoryArgs),
+    /// Fetch the spans of a Python process of a node, as a Chrome trace
+    Trace(inside::TraceArgs),
+    /// Show what nodes have recorded before: which functions a past minute was spent in
+    Query(query::QueryArgs),
     /// Show a pprof file, or convert it
     Show(ShowArgs),
     /// Show what one pprof file has more than another, or less
@@ -43,6 +51,7 @@ enum ProfileCommand {
   plimsoll profile cpu --pid 4711 -o rank2.pb.gz                   # for go tool pprof
   plimsoll profile cpu --pid 4711 --json --top 5                   # for a program
   plimsoll profile cpu --pid 4711 --mode gil                       # who holds the GIL, and where
+  plimsoll profile cpu --pid 4711 --native -o flame.svg            # with C, C++ and Rust
   plimsoll profile cpu --node n7 --job epoch_hook --label rank=3 -o flame.svg
 
 With --node the aggregator orders it, which needs its token, and captures.enabled on the node. A process of your own may be read unless Yama forbids it; one of another user needs CAP_SYS_PTRACE.
@@ -63,7 +72,7 @@ struct CpuArgs {
     /// For how long; with --node up to 60
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Samples a second; with --node up to 100
+    /// Samples a second
     #[arg(
         long,
         visible_alias = "hz",
@@ -75,6 +84,9 @@ struct CpuArgs {
     /// Keep whole paths of source files; without it, the last two parts
     #[arg(long)]
     full_paths: bool,
+    /// Frames of native code too, of any program: Python, C, C++, Rust
+    #[arg(long)]
+    native: bool,
     #[command(flatten)]
     output: OutputArgs,
     /// Whose time counts: wall, of all threads; cpu, of those that run; gil, of the one that holds
@@ -97,17 +109,8 @@ impl CpuArgs {
             Some("cpu") => "running",
             Some(_) => "all",
         };
-        OutputArgs { state: Some(state.to_owned()), ..self.output.clone() }
+        self.output.in_state(state)
     }
-}
-
-/// A profile, its name, and how its capture went, in one line each.
-struct Captured {
-    title: String,
-    /// Under which an aggregator keeps it.
-    id: Option<String>,
-    facts: String,
-    profile: Profile,
 }
 
 /// Samples a process, or shows files.
@@ -117,6 +120,9 @@ struct Captured {
 pub async fn profile(args: ProfileArgs) -> Result<Exit> {
     match args.command {
         ProfileCommand::Cpu(args) => return cpu(&args).await,
+        ProfileCommand::Memory(args) => return inside::memory(&args).await,
+        ProfileCommand::Trace(args) => return inside::trace(&args).await,
+        ProfileCommand::Query(args) => return query::query(&args).await,
         ProfileCommand::Show(args) => stored::show(&args)?,
         ProfileCommand::Diff(args) => stored::diff(&args)?,
     }
@@ -127,20 +133,16 @@ async fn cpu(args: &CpuArgs) -> Result<Exit> {
     if args.is_of_gil_holder() && args.node.is_some() {
         bail!("--mode gil: give --pid, on the machine of the process; a node captures all threads");
     }
+    if args.is_of_gil_holder() && args.native {
+        bail!("--mode gil: leave out --native; what native code does with the lock is not seen");
+    }
     let shown = args.shown();
     let output = shown.prepare()?;
     let captured = match &args.node {
         Some(node) => remote::captured(node, args).await?,
         None => local::captured(args).await?,
     };
-    match captured {
-        Ok(captured) => {
-            eprintln!("plimsoll: {}", captured.facts);
-            output.finish(captured)?;
-            Ok(Exit::Success)
-        }
-        Err(exit) => Ok(exit),
-    }
+    output.finish_captured(captured)
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
-//! How a profile is shown or written: the options that all commands share, and the bytes of each
-//! form.
+//! How a profile is shown or written: the options that all commands share.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use plimsoll_profile::flame::{Detail, detailed};
-use plimsoll_profile::{
-    ColourBy, Profile, ThreadState, folded, html, pprof, speedscope, summary, svg, trace_events,
-};
+use clap::Args;
+use plimsoll_profile::{ColourBy, Profile, ThreadState};
+use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::stdout::print_line;
 
-use super::files::{FORMS, Form, OutputFile};
+use super::captured::Captured;
+use super::files::{FORMS, OutputFile};
 use super::redact::{Redaction, Redactor};
-use super::{Captured, text};
+use super::text;
+use crate::terminal_text::safe;
 
 /// Functions that a table or a summary has, unless the user chooses.
 pub(super) const TOP: usize = 10;
@@ -35,9 +34,10 @@ pub(super) struct OutputArgs {
     /// Print the summary as JSON
     #[arg(long, conflicts_with = "output")]
     json: bool,
-    /// What the colours of a flame graph show
-    #[arg(long, value_enum, default_value_t = Colour::Name)]
-    colour: Colour,
+    /// What the colours of a flame graph show: which function, how much of the whole it has, or
+    /// which package, folder or library it is from
+    #[arg(long, default_value = "name", value_parser = ["name", "share", "module"])]
+    colour: String,
     #[command(flatten)]
     redact: RedactArgs,
 }
@@ -58,27 +58,6 @@ pub(super) struct RedactArgs {
     pub(super) redact: Option<Redaction>,
 }
 
-/// The colours of a flame graph.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Colour {
-    /// Which function it is
-    Name,
-    /// How much of the whole it has
-    Share,
-    /// Which package, folder or library it is from
-    Module,
-}
-
-impl From<Colour> for ColourBy {
-    fn from(colour: Colour) -> Self {
-        match colour {
-            Colour::Name => Self::Name,
-            Colour::Share => Self::Share,
-            Colour::Module => Self::Module,
-        }
-    }
-}
-
 /// Options with the file that they name, which is prepared before a profile is taken: one that
 /// cannot be kept is not made.
 pub(super) struct Output<'a> {
@@ -87,6 +66,11 @@ pub(super) struct Output<'a> {
 }
 
 impl OutputArgs {
+    /// The same for threads in this state alone.
+    pub(super) fn in_state(&self, state: &str) -> Self {
+        Self { state: Some(state.to_owned()), ..self.clone() }
+    }
+
     /// # Errors
     /// When the file has no known ending, or cannot be created.
     pub(super) fn prepare(&self) -> Result<Output<'_>> {
@@ -97,6 +81,25 @@ impl OutputArgs {
 }
 
 impl Output<'_> {
+    /// Shows or writes what was captured, if anything was.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn finish_captured(
+        self,
+        captured: std::result::Result<Captured, Exit>,
+    ) -> Result<Exit> {
+        match captured {
+            Ok(captured) => {
+                // Parts of it come from nodes.
+                eprintln!("plimsoll: {}", safe(&captured.facts));
+                self.finish(captured)?;
+                Ok(Exit::Success)
+            }
+            Err(exit) => Ok(exit),
+        }
+    }
+
     /// Shows or writes a profile.
     ///
     /// # Errors
@@ -116,7 +119,12 @@ impl Output<'_> {
         }
         match file {
             Some(file) => {
-                let bytes = captured.bytes(file.form, state, top, args.colour.into())?;
+                let colour = match args.colour.as_str() {
+                    "share" => ColourBy::Share,
+                    "module" => ColourBy::Module,
+                    _ => ColourBy::Name,
+                };
+                let bytes = captured.bytes(file.form, state, top, colour)?;
                 file.write(&bytes)
             }
             None => Ok(()),
@@ -139,44 +147,4 @@ fn redacted(captured: Captured, what: Redaction) -> Captured {
     let profile = redactor.redacted(&captured.profile);
     // The title names a file or a node, and the id may be looked up.
     Captured { title: "profile".to_owned(), id: None, profile, ..captured }
-}
-
-impl Captured {
-    fn bytes(
-        &self,
-        form: Form,
-        state: Option<ThreadState>,
-        top: usize,
-        colour: ColourBy,
-    ) -> Result<Vec<u8>> {
-        let (title, profile) = (&self.title, &self.profile);
-        let text = match form {
-            Form::Pprof => return Ok(pprof::encode(profile)?),
-            Form::Svg => {
-                svg::render_coloured(title, &detailed(profile, state, Detail::PICTURE), colour)
-            }
-            Form::Html => html::of_profile(title, profile, state, colour),
-            Form::Speedscope => speedscope::write(title, profile, state),
-            Form::Trace => trace_events::write(title, profile, state),
-            Form::Folded => folded::write(profile, state),
-            Form::Json => self.summary(state, top)? + "\n",
-        };
-        Ok(text.into_bytes())
-    }
-
-    fn summary(&self, state: Option<ThreadState>, top: usize) -> Result<String> {
-        let id = match &self.id {
-            Some(id) => id.clone(),
-            None => content_id(&pprof::encode(&self.profile)?),
-        };
-        let summary = summary::of_profile(&id, &self.profile, state, top);
-        Ok(serde_json::to_string_pretty(&summary)?)
-    }
-}
-
-/// The name of a profile that no aggregator keeps: FNV-1a of its pprof file, so that equal profiles
-/// have the same.
-fn content_id(bytes: &[u8]) -> String {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }

@@ -43,8 +43,9 @@ impl Redactor {
     /// pseudonym of another.
     pub(super) fn know(&mut self, profile: &Profile) {
         for sample in profile.samples() {
-            let SampleLabels { thread, node, state: _, rank: _ } = sample.labels;
+            let SampleLabels { thread, node, process, state: _, rank: _ } = sample.labels;
             self.names.know(thread.as_str(), NameKind::Thread);
+            self.names.know(process.as_str(), NameKind::Process);
             self.names.know(node.as_str(), NameKind::Node);
             for frame in sample.stack.frames() {
                 self.names.know(frame.file.as_str(), NameKind::Path);
@@ -56,12 +57,13 @@ impl Redactor {
         let mut redacted = Profile::new(profile.value_type().clone(), profile.period());
         (redacted.started_at, redacted.duration_ns) = (profile.started_at, profile.duration_ns);
         for sample in profile.samples() {
-            let SampleLabels { thread, node, state, rank } = sample.labels;
+            let SampleLabels { thread, node, state, rank, process } = sample.labels;
             let labels = SampleLabels {
                 thread: self.name(thread, NameKind::Thread),
                 node: self.name(node, NameKind::Node),
                 state: *state,
                 rank: rank.clone(),
+                process: self.name(process, NameKind::Process),
             };
             let frames = sample.stack.frames().iter().map(|frame| self.frame(frame));
             redacted.add(Stack::new(frames.collect()), labels, sample.count);
@@ -74,21 +76,26 @@ impl Redactor {
 
     fn frame(&mut self, frame: &Frame) -> Arc<Frame> {
         let Frame { function, file, line } = frame;
-        // Code without symbols is named by its file.
-        let is_path = function.as_str().starts_with('/');
-        let function = match (is_path, self.what) {
-            (true, _) => self.name(function, NameKind::Path),
-            (false, Redaction::Functions) => self.name(function, NameKind::Function),
-            (false, Redaction::Names) => function.clone(),
+        let hidden_file = match frame.has_general_file() {
+            true => file.clone(),
+            false => self.name(file, NameKind::Path),
         };
-        Arc::new(Frame { function, file: self.name(file, NameKind::Path), line: *line })
+        let function = if frame.stands_for_file() {
+            format!("[{hidden_file}]").into()
+        } else if function.as_str().starts_with('/') {
+            self.name(function, NameKind::Path)
+        } else if self.what == Redaction::Functions && !frame.has_general_name() {
+            self.name(function, NameKind::Function)
+        } else {
+            function.clone()
+        };
+        Arc::new(Frame { function, file: hidden_file, line: *line })
     }
 
-    /// What is in brackets, such as `<module>`, names nothing of a site.
     fn name(&mut self, name: &Name, kind: NameKind) -> Name {
-        match name.as_str().starts_with(['<', '(', '[']) {
-            true => name.clone(),
-            false => self.names.name(name.as_str(), kind).into(),
+        match name.as_str() {
+            "" => name.clone(),
+            name => self.names.name(name, kind).into(),
         }
     }
 }
@@ -106,24 +113,28 @@ mod tests {
             node: "gpu7.lab".into(),
             state: Some(ThreadState::Gil),
             rank: "3".into(),
+            process: "annrun (7)".into(),
         };
         let frames = vec![
-            Frame::new("<module>", "/home/ann/train.py", 3),
-            Frame::new("augment", "/home/ann/train.py", 9),
+            Frame::new("<module>", "/opt/ann/train.py", 3),
+            Frame::new("augment", "/opt/ann/train.py", 9),
             Frame::new("/opt/lab/x.so+0x12", "path-1", 0),
+            Frame::new("[liblab.so]", "liblab.so", 0),
+            Frame::new("<lab::Engine as Debug>::fmt", "<frozen importlib>", 0),
             Frame::marker("[truncated]"),
         ];
         profile.add(Stack::new(frames), labels, 4);
         profile.add_comment("plimsoll.torn=2".into());
-        profile.add_comment("plimsoll.command=/home/ann/run".into());
+        profile.add_comment("plimsoll.command=/opt/ann/run".into());
         profile
     }
 
     #[test]
     fn what_names_a_site_is_replaced_and_figures_stay() {
-        for (what, function) in
-            [(Redaction::Names, "augment"), (Redaction::Functions, "function-1")]
-        {
+        for (what, functions) in [
+            (Redaction::Names, ["augment", "<lab::Engine as Debug>::fmt"]),
+            (Redaction::Functions, ["function-1", "function-2"]),
+        ] {
             let mut redactor = Redactor::new(what);
             redactor.know(&named());
             let redacted = redactor.redacted(&named());
@@ -133,8 +144,10 @@ mod tests {
                 sample.stack.frames().iter().map(ToString::to_string).collect();
             let wanted = [
                 "<module> (path-2:3)",
-                &format!("{function} (path-2:9)"),
-                "path-3 (path-4:0)",
+                &format!("{} (path-2:9)", functions[0]),
+                "path-4 (path-3:0)",
+                "[path-5] (path-5:0)",
+                &format!("{} (<frozen importlib>:0)", functions[1]),
                 "[truncated]",
             ];
             assert_eq!(frames, wanted);

@@ -14,12 +14,13 @@ use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::wire::capture::CaptureFacts;
 use serde_json::{Value, json};
 
-use super::{Captured, CpuArgs, text};
+use super::captured::Captured;
+use super::{CpuArgs, text};
 use crate::targets::page;
 use crate::terminal_text::safe;
 use crate::time_range::shown;
 
-const PATH: &str = "/api/v1/profiles";
+pub(super) const PATH: &str = "/api/v1/profiles";
 /// Time between two requests for the state of a capture.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Time beyond the capture in which the aggregator has ended it, whatever the node does.
@@ -27,18 +28,16 @@ const WAIT_MAX: Duration = Duration::from_secs(150);
 
 /// Orders a capture and waits for its profile; if there is none, the reason is printed.
 pub(super) async fn captured(node: &str, args: &CpuArgs) -> Result<Result<Captured, Exit>> {
-    let api = args.at.api()?;
-    let text = api.request("POST", PATH, Some(&body(node, args)?)).await?;
-    let row: ProfileRow = serde_json::from_str(&text).context("the order's answer")?;
-    let (id, starts) = (row.id, shown(row.start_seconds, &TimeZone::system()));
-    eprintln!("plimsoll: capture {id} of node {node} starts at {starts}");
+    kept(&args.at.api()?, node, &body(node, args)?).await
+}
 
-    let row = ended(&api, row).await?;
-    if !row.state.has_profile() {
-        fail("plimsoll", Exit::Failure, &why_none(&row));
-        return Ok(Err(Exit::Failure));
-    }
-    let id = id.to_string();
+/// The same for an order as the API takes it.
+pub(super) async fn kept(api: &Api, node: &str, body: &Value) -> Result<Result<Captured, Exit>> {
+    let row = match ordered(api, node, body).await? {
+        Ok(row) => row,
+        Err(exit) => return Ok(Err(exit)),
+    };
+    let id = row.id.to_string();
     let path = format!("{PATH}/{id}/pprof");
     let bytes = api.fetch(&path, "application/octet-stream", ENCODED_BYTES_MAX).await?;
     let profile = pprof::decode(&bytes).with_context(|| path)?;
@@ -46,16 +45,40 @@ pub(super) async fn captured(node: &str, args: &CpuArgs) -> Result<Result<Captur
     Ok(Ok(Captured { title, id: Some(id), facts: facts(&row), profile }))
 }
 
+/// Orders a capture and waits until its result is kept; if there is none, the reason is printed.
+pub(super) async fn ordered(
+    api: &Api,
+    node: &str,
+    body: &Value,
+) -> Result<Result<ProfileRow, Exit>> {
+    let text = api.request("POST", PATH, Some(body)).await?;
+    let row: ProfileRow = serde_json::from_str(&text).context("the order's answer")?;
+    let (id, starts) = (row.id, shown(row.made_at(), &TimeZone::system()));
+    eprintln!("plimsoll: capture {id} of node {node} starts at {starts}");
+
+    let row = ended(api, row).await?;
+    if !row.state.has_profile() {
+        fail("plimsoll", Exit::Failure, &why_none(&row));
+        return Ok(Err(Exit::Failure));
+    }
+    Ok(Ok(row))
+}
+
 fn body(node: &str, args: &CpuArgs) -> Result<Value> {
-    let CpuArgs { pid, job, seconds, rate, .. } = args;
-    let labels = args.labels.iter().map(|text| {
-        text.split_once('=').with_context(|| format!("--label {text}: write it as KEY=VALUE"))
-    });
-    let labels = Labels::new(labels.collect::<Result<Vec<_>>>()?).context("--label")?;
+    let CpuArgs { pid, job, seconds, rate, native, .. } = args;
+    let labels = labels(&args.labels)?;
     Ok(json!({
         "node": node, "pid": pid, "operation": job, "labels": labels, "seconds": seconds,
-        "hz": rate,
+        "hz": rate, "native": native,
     }))
+}
+
+/// Labels as options state them.
+pub(super) fn labels(texts: &[String]) -> Result<Labels> {
+    let labels = texts.iter().map(|text| {
+        text.split_once('=').with_context(|| format!("--label {text}: write it as KEY=VALUE"))
+    });
+    Labels::new(labels.collect::<Result<Vec<_>>>()?).context("--label")
 }
 
 /// The capture once it has ended.

@@ -11,10 +11,11 @@ use plimsoll_profile::limits::ENCODED_BYTES_MAX;
 use plimsoll_profile::{Profile, html, pprof, subtract, svg};
 use plimsoll_runtime::stdout::print_line;
 
+use super::captured::Captured;
 use super::files::{Form, OutputFile, PICTURES};
 use super::output::{OutputArgs, RedactArgs, TOP, state};
 use super::redact::Redactor;
-use super::{Captured, text};
+use super::text;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:

@@ -1,6 +1,6 @@
-//! Names and what stands for each in one report or profile: the first node that is met is `node-1`, and so
-//! everywhere. Numbers by order of appearance and no hash of a name: a hash of one that can be
-//! guessed names it.
+//! Names and what stands for each in one report or profile: the first node that is met is `node-1`,
+//! and so everywhere. Numbers by order of appearance and no hash of a name: a hash of one that can
+//! be guessed names it.
 //!
 //! DESIGN A192.
 
@@ -17,6 +17,7 @@ pub(crate) enum NameKind {
     User,
     Path,
     Thread,
+    Process,
     Function,
     /// The value of a label.
     Value,
@@ -32,6 +33,7 @@ impl NameKind {
             Self::User => "user",
             Self::Path => "path",
             Self::Thread => "thread",
+            Self::Process => "process",
             Self::Function => "function",
             Self::Value => "value",
         }

@@ -4,6 +4,7 @@
 //! [`tree`] samples the processes from outside, [`events`] reads the traces that the job leaves as
 //! streams, [`operators`] adds them up, [`nesting`] finds what each does itself.
 
+mod event;
 mod events;
 mod nesting;
 mod operators;
@@ -35,7 +36,7 @@ const TOP: usize = 50;
 
 /// What is recorded of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RunProfile {
+pub(crate) enum RunProfile {
     /// The stacks of its Python processes
     Cpu,
     /// Traces that its processes write
@@ -126,7 +127,9 @@ fn read_traces(
         missing.push(format!("{}: {error:#}", dir.display()));
         BTreeMap::new()
     });
-    let new: Vec<_> = all.iter().filter(|(path, at)| before.get(*path) != Some(at)).collect();
+    let mut new: Vec<_> = all.iter().filter(|(path, at)| before.get(*path) != Some(at)).collect();
+    // Only PyTorch's have operators; each process of the job leaves one of its own beside them.
+    new.sort_by_key(|(path, _)| !path.to_string_lossy().contains(".pt.trace.json"));
     if new.len() > TRACES_MAX {
         missing.push(format!("{} traces of {} were not read", new.len() - TRACES_MAX, new.len()));
     }
@@ -177,14 +180,18 @@ mod tests {
     #[test]
     fn traces_of_the_run_are_read_and_earlier_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        let event = |name: &str| {
-            format!(r#"{{"ph":"X","cat":"cpu_op","name":"{name}","ts":0,"dur":5,"pid":1,"tid":1}}"#)
+        let event = |name: &str, ts: u32| {
+            let ids = r#""dur":5,"pid":1,"tid":1"#;
+            format!(r#"{{"ph":"X","cat":"cpu_op","name":"{name}","ts":{ts},{ids}}}"#)
         };
         let write = |file: &str, text: String| std::fs::write(dir.path().join(file), text).unwrap();
-        write("old.trace.json", format!("[{}]", event("before")));
+        write("old.trace.json", format!("[{}]", event("before", 0)));
         let profiler = RunProfiler::prepare(dir.path()).unwrap();
-        write("r0.pt.trace.json", format!("{{\"traceEvents\":[{},{}", event("mm"), event("cut")));
-        write("r1.trace.json", format!("[{}]", event("mm")));
+        write(
+            "r0.pt.trace.json",
+            format!("{{\"traceEvents\":[{},{}", event("mm", 0), event("cut", 9)),
+        );
+        write("r1.trace.json", format!("[{}]", event("mm", 0)));
         write("notes.json", "{".to_owned());
 
         let found = profiler.end("v42");

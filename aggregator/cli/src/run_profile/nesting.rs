@@ -21,6 +21,15 @@ pub(super) struct Call {
     pub(super) operator: usize,
 }
 
+impl Call {
+    /// As one that is within no other.
+    pub(super) fn misplaced(&self) -> Finished {
+        let ns = self.end.0 - self.start;
+        let operator = self.operator;
+        Finished { operator, ns, own_ns: ns, is_within_itself: false, is_misplaced: true }
+    }
+}
+
 /// A call that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Finished {
@@ -70,10 +79,7 @@ impl Nesting {
         let Call { start, end: Reverse(end), operator } = call;
         self.close_until(start, finished);
         if start < self.placed || self.open.len() >= DEPTH_MAX {
-            let ns = end - start;
-            let alone =
-                Finished { operator, ns, own_ns: ns, is_within_itself: false, is_misplaced: true };
-            return finished(alone);
+            return finished(call.misplaced());
         }
 
         self.placed = start;

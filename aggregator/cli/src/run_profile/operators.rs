@@ -2,11 +2,11 @@
 //! not grow with a trace: names and threads are bounded, and what finds no room is counted.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use plimsoll_profile::Name;
 
-use super::events::{Event, Scalar};
+use super::event::{Event, Raw};
 use super::nesting::{Call, Finished, Nesting};
 use crate::run_results::TopOperator;
 
@@ -34,11 +34,11 @@ impl Device {
         }
     }
 
-    /// That of a category of events; others are no operators.
+    /// That of a category of events, as JSON; others are no operators.
     fn of(category: &str) -> Option<Self> {
         match category {
-            "cpu_op" => Some(Self::Cpu),
-            "kernel" | "gpu_memcpy" | "gpu_memset" => Some(Self::Cuda),
+            r#""cpu_op""# => Some(Self::Cpu),
+            r#""kernel""# | r#""gpu_memcpy""# | r#""gpu_memset""# => Some(Self::Cuda),
             _ => None,
         }
     }
@@ -49,7 +49,8 @@ impl Device {
 pub(super) struct Operators {
     rows: Vec<Row>,
     by_name: HashMap<(Device, Name), usize>,
-    lanes: BTreeMap<(Device, Scalar, Scalar), Nesting>,
+    /// By process and thread, or by device and stream, as the trace names them.
+    lanes: HashMap<(Device, Name), Nesting>,
     /// Events of the trace that is read, of any kind.
     pub(super) events: u64,
     /// Operators without a time.
@@ -70,29 +71,25 @@ impl Operators {
     pub(super) fn add(&mut self, event: Event) {
         self.events += 1;
         let Event { phase, name, category, start, duration, process, thread } = event;
-        let (Scalar::Text(category), true) = (category, phase.is("X")) else { return };
-        let Some(device) = Device::of(&category) else { return };
-        let (Scalar::Text(name), Some(start), Some(duration)) = (name, ns(&start), ns(&duration))
-        else {
+        let Some(device) = Device::of(json(&category)).filter(|_| json(&phase) == "\"X\"") else {
+            return;
+        };
+        let name = serde_json::from_str::<String>(json(&name));
+        let (Ok(name), Some(start), Some(duration)) = (name, ns(&start), ns(&duration)) else {
             self.malformed += 1;
             return;
         };
 
         let operator = self.row(device, Name::new(&name));
         let call = Call { start, end: Reverse(start + duration), operator };
-        let lane = (device, process, thread);
+        let lane = format!("{} {}", json(&process), json(&thread));
+        let lane = (device, Name::new(&lane));
         let (rows, misplaced) = (&mut self.rows, &mut self.misplaced);
         let mut finished = |of: Finished| rows[of.operator].add(&of, misplaced);
         if self.lanes.len() < LANES_MAX || self.lanes.contains_key(&lane) {
             self.lanes.entry(lane).or_default().add(call, &mut finished);
         } else {
-            finished(Finished {
-                operator,
-                ns: duration,
-                own_ns: duration,
-                is_within_itself: false,
-                is_misplaced: true,
-            });
+            finished(call.misplaced());
         }
     }
 
@@ -153,10 +150,14 @@ impl Row {
     }
 }
 
+fn json(raw: &Raw) -> &str {
+    raw.as_ref().map_or("", |raw| raw.get())
+}
+
 /// Nanoseconds of a time of the trace, which has microseconds.
-fn ns(time: &Scalar) -> Option<i64> {
-    let Scalar::Number(us) = time else { return None };
-    let us = Some(us.0).filter(|us| (0.0..=TIME_MAX_US / 2.0).contains(us))?;
+fn ns(time: &Raw) -> Option<i64> {
+    let us: f64 = json(time).parse().ok()?;
+    let us = Some(us).filter(|us| (0.0..=TIME_MAX_US / 2.0).contains(us))?;
     #[expect(clippy::cast_possible_truncation, reason = "within the bound above")]
     Some((us * 1e3).round() as i64)
 }

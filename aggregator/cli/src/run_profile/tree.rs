@@ -47,8 +47,16 @@ impl TreeSampler {
     /// When the system has no thread for it.
     pub(super) fn start(root: i32) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let watch = move || Watch::new(root).run(&stopped);
-        let thread = std::thread::Builder::new().name("profiler".to_owned()).spawn(watch)?;
+        let watch = Watch {
+            root,
+            cancel: Cancel::default(),
+            captures: BTreeMap::new(),
+            tries: BTreeMap::new(),
+            sampled: Sampled::default(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("profiler".to_owned())
+            .spawn(move || watch.run(&stopped))?;
         Ok(Self { stop, thread })
     }
 
@@ -62,52 +70,25 @@ impl TreeSampler {
     }
 }
 
-/// The end of a capture.
-struct Outcome {
-    pid: i32,
-    result: Result<Capture, Refusal>,
-}
-
 struct Watch {
     root: i32,
     cancel: Cancel,
-    active: BTreeSet<i32>,
+    captures: BTreeMap<i32, JoinHandle<Result<Capture, Refusal>>>,
     tries: BTreeMap<i32, u32>,
     sampled: Sampled,
-    ended: Sender<Outcome>,
-    outcomes: Receiver<Outcome>,
 }
 
 impl Watch {
-    fn new(root: i32) -> Self {
-        let (ended, outcomes) = mpsc::channel();
-        Self {
-            root,
-            cancel: Cancel::default(),
-            active: BTreeSet::new(),
-            tries: BTreeMap::new(),
-            sampled: Sampled::default(),
-            ended,
-            outcomes,
-        }
-    }
-
     fn run(mut self, stopped: &Receiver<()>) -> Sampled {
         loop {
             self.look();
             if stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
-            while let Ok(outcome) = self.outcomes.try_recv() {
-                self.take(outcome);
-            }
+            self.collect(JoinHandle::is_finished);
         }
-
         self.cancel.cancel();
-        while !self.active.is_empty() {
-            let Ok(outcome) = self.outcomes.recv() else { break };
-            self.take(outcome);
-        }
+        self.collect(|_| true);
         self.sampled
     }
 
@@ -116,32 +97,34 @@ impl Watch {
         for pid in below(self.root, &parents()) {
             let tries = self.tries.get(&pid).copied().unwrap_or_default();
             let is_full = self.tries.len() >= TRIED_MAX && tries == 0;
-            if self.active.len() >= PROCESSES_MAX || is_full {
+            if self.captures.len() >= PROCESSES_MAX || is_full {
                 return;
             }
-            if tries < TRIES_MAX && !self.active.contains(&pid) {
-                self.start(pid);
+            if tries >= TRIES_MAX || self.captures.contains_key(&pid) {
+                continue;
+            }
+            let Ok(order) = Order::new(pid, RATE_HZ, SECONDS_MAX, Paths::Short) else { return };
+            let cancel = self.cancel.clone();
+            let work = move || capture(&order, &cancel);
+            let started = std::thread::Builder::new().name(format!("profiler {pid}")).spawn(work);
+            self.tries.insert(pid, tries + 1);
+            self.captures.extend(started.ok().map(|capture| (pid, capture)));
+        }
+    }
+
+    /// Takes what captures have brought.
+    fn collect(&mut self, is_over: impl Fn(&JoinHandle<Result<Capture, Refusal>>) -> bool) {
+        let all = std::mem::take(&mut self.captures).into_iter();
+        let (over, going): (Vec<_>, Vec<_>) = all.partition(|(_, capture)| is_over(capture));
+        self.captures = going.into_iter().collect();
+        for (pid, capture) in over {
+            if let Ok(result) = capture.join() {
+                self.take(pid, result);
             }
         }
     }
 
-    fn start(&mut self, pid: i32) {
-        let Ok(order) = Order::new(pid, RATE_HZ, SECONDS_MAX, Paths::Short) else { return };
-        let (cancel, ended) = (self.cancel.clone(), self.ended.clone());
-        let work = move || {
-            let result = capture(&order, &cancel);
-            // The watch may have ended.
-            let _sent = ended.send(Outcome { pid, result });
-        };
-        let started = std::thread::Builder::new().name(format!("profiler {pid}")).spawn(work);
-        *self.tries.entry(pid).or_default() += 1;
-        if started.is_ok() {
-            self.active.insert(pid);
-        }
-    }
-
-    fn take(&mut self, Outcome { pid, result }: Outcome) {
-        self.active.remove(&pid);
+    fn take(&mut self, pid: i32, result: Result<Capture, Refusal>) {
         let capture = match result {
             Ok(capture) => capture,
             // It may be no Python, or none yet; or it is over.

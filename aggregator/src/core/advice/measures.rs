@@ -32,20 +32,22 @@ pub struct Inputs<'a> {
 pub struct ProfileShares {
     /// Profiles of stacks that were read.
     pub profiles: u64,
-    /// Samples of threads that ran.
-    pub running: u64,
-    /// Samples of threads that waited for the interpreter's lock.
-    pub waiting_for_gil: u64,
-    /// The functions that ran, the one with most samples first.
-    pub functions: Vec<FunctionSamples>,
+    /// Samples of threads that ran, or waited for the interpreter's lock.
+    pub samples: u64,
+    /// Time of threads that ran.
+    pub running_ns: u64,
+    /// Time of threads that waited for the interpreter's lock.
+    pub waiting_for_gil_ns: u64,
+    /// The functions that ran, the longest first.
+    pub functions: Vec<FunctionTime>,
 }
 
-/// Samples of one function that ran itself.
+/// Time for which one function ran itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionSamples {
+pub struct FunctionTime {
     /// With its file.
     pub function: String,
-    pub samples: u64,
+    pub ns: u64,
 }
 
 /// What each counter of jobs grew by.
@@ -220,43 +222,43 @@ impl Measuring<'_> {
 
     /// The share of each function in the samples of threads that ran.
     fn functions(&self) -> Vec<Outcome> {
-        let ProfileShares { running, functions, .. } = self.inputs.profiles;
-        if let Some(why) = self.lacks_profiles(*running) {
+        let ProfileShares { running_ns, functions, .. } = self.inputs.profiles;
+        if let Some(why) = self.lacks_profiles() {
             return vec![Err(NotMeasured { of: Measured::default(), why })];
         }
-        let measured = functions.iter().map(|FunctionSamples { function, samples }| {
-            let value = *samples as f64 / *running as f64;
+        let measured = functions.iter().map(|FunctionTime { function, ns }| {
+            let value = *ns as f64 / *running_ns as f64;
             let of = Measured { cycle: Some(function.clone()), node: None };
-            let words = format!("{} of {}", percent(value), self.profiled(*running));
+            let words = format!("{} of {}", percent(value), self.profiled());
             Ok(Measurement { of, value, words })
         });
         measured.collect()
     }
 
     fn gil(&self) -> Outcome {
-        let ProfileShares { running, waiting_for_gil, .. } = self.inputs.profiles;
-        let all = running + waiting_for_gil;
+        let ProfileShares { running_ns, waiting_for_gil_ns, .. } = self.inputs.profiles;
         let of = Measured::default();
-        if let Some(why) = self.lacks_profiles(all) {
+        if let Some(why) = self.lacks_profiles() {
             return Err(NotMeasured { of, why });
         }
-        let value = *waiting_for_gil as f64 / all as f64;
-        let words = format!("{} of {}", percent(value), self.profiled(all));
+        let value = *waiting_for_gil_ns as f64 / (running_ns + waiting_for_gil_ns) as f64;
+        let words = format!("{} of {}", percent(value), self.profiled());
         Ok(Measurement { of, value, words })
     }
 
-    fn profiled(&self, samples: u64) -> String {
-        let profiles = counted(self.inputs.profiles.profiles, "profile");
-        format!("{} in {profiles}", counted(samples, "sample"))
+    fn profiled(&self) -> String {
+        let ProfileShares { profiles, samples, .. } = self.inputs.profiles;
+        format!("{} in {}", counted(*samples, "sample"), counted(*profiles, "profile"))
     }
 
     /// Why the profiles of the range are too few.
-    fn lacks_profiles(&self, samples: u64) -> Option<String> {
-        if self.inputs.profiles.profiles == 0 {
+    fn lacks_profiles(&self) -> Option<String> {
+        let ProfileShares { profiles, samples, .. } = self.inputs.profiles;
+        if *profiles == 0 {
             return Some("no profile was taken; plimsoll profile cpu takes one".to_owned());
         }
         let min = self.rules.samples_min;
-        (samples < min).then(|| format!("{}, fewer than {min}", self.profiled(samples)))
+        (*samples < min).then(|| format!("{}, fewer than {min}", self.profiled()))
     }
 
     /// How fast each counter of a name grows.

@@ -17,7 +17,6 @@ mod tests;
 
 pub use judge::bottlenecks;
 pub use measures::{
-    CounterGrowth, Counters, FunctionSamples, Inputs, MachineReading, MachineReadings,
-    ProfileShares,
+    CounterGrowth, Counters, FunctionTime, Inputs, MachineReading, MachineReadings, ProfileShares,
 };
 pub use shares::{MIXED, OperationSamples, Shares};

@@ -216,11 +216,12 @@ fn planted(measure: &Measure, rule: &str, value: f64) -> BottleneckRow {
     let grown = [("step.tokens", tokens), ("tokenizer.hits", 79.0), ("tokenizer.misses", 21.0)];
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
     let of_10_000 = (value * 10_000.0) as u64;
-    let function = FunctionSamples { function: "load (a.py)".to_owned(), samples: of_10_000 };
+    let function = FunctionTime { function: "load (a.py)".to_owned(), ns: of_10_000 };
     let profiles = ProfileShares {
         profiles: 2,
-        running: if *measure == Measure::Gil { 10_000 - of_10_000 } else { 10_000 },
-        waiting_for_gil: of_10_000,
+        samples: 10_000,
+        running_ns: if *measure == Measure::Gil { 10_000 - of_10_000 } else { 10_000 },
+        waiting_for_gil_ns: of_10_000,
         functions: vec![function],
     };
     let (samples, readings) = match measure {
@@ -305,7 +306,7 @@ fn too_little_is_not_measured_with_its_reason() {
     short.readings.push(MachineReading { count: 9, ..reading("memory_used_bytes", 1.0, 1.0) });
     let gone = NodeName::new("n2").unwrap();
     short.missing.insert(gone, "n2: did not answer".to_owned());
-    let profiles = ProfileShares { profiles: 1, running: 99, ..ProfileShares::default() };
+    let profiles = ProfileShares { profiles: 1, samples: 99, ..ProfileShares::default() };
     let table: [(&Shares, Option<f64>, &MachineReadings, &str, &str); 11] = [
         (&few, Some(1.0), &calm, "llm_dominates", "99 cycles, fewer than 100"),
         (&enough, Some(0.98), &calm, "llm_dominates", "98 % of the nodes' time was received"),

@@ -11,14 +11,15 @@ use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureId, CaptureKind, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
-    ProcessSelector,
+    PastRange, ProcessSelector,
 };
 
 use super::effect::{CaptureEffect, CaptureEnd, RequestError};
 use crate::limits::captures::{ALERTS_APART, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER};
 
 /// What to change if a node never responds.
-const UNANSWERED: &str = "the node is away, has not set captures.enabled, or the broker denies \
+const UNANSWERED: &str = "the node is away, has not set captures.enabled, is of an earlier version \
+                          (over 100 Hz, or the past), or the broker denies \
                           plimsoll.v1.<mesh>.capture.<node>";
 
 /// An order that this aggregator has given.
@@ -78,6 +79,11 @@ impl Capture {
         peer: Option<CaptureId>,
     ) -> Self {
         let ProcessSelector { pid, operation, labels } = order.process.clone();
+        // Of the past it is shown when that was.
+        let shown = order.past.map_or(order.seconds, |PastRange { from, to }| {
+            u32::try_from(to.since(from).as_secs()).unwrap_or(u32::MAX)
+        });
+        let start_at = order.past.map_or(order.start_at, |past| past.from);
         let row = ProfileRow {
             id,
             kind: order.kind,
@@ -85,9 +91,10 @@ impl Capture {
             node,
             operation,
             labels,
-            seconds: order.seconds,
+            seconds: shown,
             hz: order.hz,
-            start_seconds: seconds(order.start_at.0),
+            ordered_seconds: seconds(order.start_at.0),
+            start_seconds: seconds(start_at.0),
             rule: order.rule.clone(),
             peer,
             state: ProfileState::Running,
@@ -215,7 +222,8 @@ impl Capture {
         if response.bytes == 0 {
             return self.end_as(ProfileState::Failed, "empty");
         }
-        if response.facts.kind != self.order.kind {
+        let is_native = response.facts.native || !self.order.native;
+        if response.facts.kind != self.order.kind || !is_native {
             return self.end_as(ProfileState::Failed, "not_supported");
         }
         self.row.bytes = response.bytes;

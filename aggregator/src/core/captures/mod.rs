@@ -7,8 +7,8 @@
 //! effects. Ids are derived from what is ordered, so that two aggregators that find one breach
 //! order one capture. Orders are in memory alone; a restart gives those up that run.
 //!
-//! Interface: [`Captures::order`] and [`Captures::stop`] for clients, [`Captures::on_fired`] for alerts,
-//! [`Captures::next_effect`] for the driver, which reports by [`Captures::on_response`] and
+//! Interface: [`Captures::order`] and [`Captures::stop`] for clients, [`Captures::on_fired`] for
+//! alerts, [`Captures::next_effect`] for the driver, which reports by [`Captures::on_response`] and
 //! [`Captures::on_stored`].
 //!
 //! DESIGN A183.
@@ -28,7 +28,7 @@ use plimsoll_schemas::summary::{ProfileRequest, ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::WireError;
 use plimsoll_schemas::wire::capture::{
-    CaptureId, CaptureKind, CaptureOrder, CaptureResponse, ProcessSelector,
+    CaptureId, CaptureKind, CaptureOrder, CaptureResponse, PastRange, ProcessSelector,
 };
 use thiserror::Error;
 
@@ -67,7 +67,7 @@ pub enum CaptureError {
     NotRunning(CaptureId),
     #[error(
         "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to \
-         {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}"
+         {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}; kind past alone has from and to"
     )]
     Order(WireError),
 }
@@ -83,10 +83,15 @@ impl Captures {
         mesh: &MeshName,
         request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
-        let ProfileRequest { kind, native, node, pid, operation, labels, seconds, hz } = request;
+        let past = past_of(&request);
+        let ProfileRequest { kind, native, node, pid, operation, labels, seconds, hz, .. } =
+            request;
         let process = ProcessSelector { pid, operation, labels };
-        let (seconds, hz) = (seconds.unwrap_or(SECONDS_DEFAULT), hz.unwrap_or(HZ_DEFAULT));
-        let order = CaptureOrder { kind, native, seconds, hz, ..order_of(now, process, None) };
+        // What was recorded is there at once.
+        let seconds_default = if past.is_some() { 1 } else { SECONDS_DEFAULT };
+        let (seconds, hz) = (seconds.unwrap_or(seconds_default), hz.unwrap_or(HZ_DEFAULT));
+        let order =
+            CaptureOrder { kind, native, past, seconds, hz, ..order_of(now, process, None) };
         order.check().map_err(CaptureError::Order)?;
 
         let id = capture::id(mesh, &node, &order);
@@ -235,7 +240,7 @@ impl Captures {
         let ended = self.captures.values().map(|of| &of.row);
         let ended = ended.filter(|row| row.state != ProfileState::Running);
         if ended.clone().count() > ENDED_MAX {
-            let oldest = ended.min_by(|a, b| a.start_seconds.total_cmp(&b.start_seconds));
+            let oldest = ended.min_by(|a, b| a.made_at().total_cmp(&b.made_at()));
             let oldest = oldest.map(|row| row.id);
             self.captures.retain(|id, _| Some(*id) != oldest);
         }
@@ -246,6 +251,12 @@ impl Captures {
         let rows = self.captures.values().map(|of| &of.row);
         rows.filter(|row| !row.state.has_profile()).cloned().collect()
     }
+}
+
+/// The stretch that a request asks for.
+fn past_of(request: &ProfileRequest) -> Option<PastRange> {
+    let at = |seconds: u64| Wall(seconds.saturating_mul(1_000_000_000));
+    Some(PastRange { from: at(request.from?), to: at(request.to?) })
 }
 
 /// An order with the defaults, which starts as soon as all nodes can have it.

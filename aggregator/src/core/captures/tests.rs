@@ -42,6 +42,8 @@ fn request(name: &str) -> ProfileRequest {
         labels,
         seconds: None,
         hz: None,
+        from: None,
+        to: None,
     }
 }
 
@@ -453,5 +455,29 @@ proptest! {
         prop_assert!(second == first || (second - first - 1.0).abs() < 1e-6);
         let other = Captures::default().order(at(now), &mesh(), request("n1")).unwrap().id;
         prop_assert!(!a.contains(&other));
+    }
+}
+
+#[test]
+fn the_past_is_ordered_as_a_stretch_of_one_process_or_of_all() {
+    let mut captures = Captures::default();
+    let (from, to) = (Some(100), Some(160));
+    let past = ProfileRequest { kind: CaptureKind::Past, from, to, pid: None, ..request("n1") };
+    let row = captures.order(at(0.0), &mesh(), past.clone()).unwrap();
+    assert_eq!((row.kind, row.start_seconds, row.seconds), (CaptureKind::Past, 100.0, 60));
+    let Some(CaptureEffect::Request { step: CaptureStep::Order(order), .. }) =
+        captures.next_effect(at(0.0))
+    else {
+        panic!("it is sent at once");
+    };
+    let second = 1_000_000_000;
+    assert_eq!(order.past, Some(PastRange { from: Wall(100 * second), to: Wall(160 * second) }));
+    for request in [
+        ProfileRequest { from: None, ..past.clone() },
+        ProfileRequest { to: from, ..past.clone() },
+        ProfileRequest { kind: CaptureKind::Cpu, pid: Some(1), ..past },
+    ] {
+        let refused = captures.order(at(0.0), &mesh(), request);
+        assert!(matches!(refused, Err(CaptureError::Order(_))), "{refused:?}");
     }
 }

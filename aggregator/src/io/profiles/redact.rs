@@ -21,20 +21,25 @@ impl Redactor {
 
         for sample in profile.samples() {
             let frames = sample.stack.frames().iter().map(|frame| {
-                // Code without symbols is named by its file.
-                let is_path = frame.function.as_str().starts_with('/');
-                let function = &frame.function;
-                let function = if is_path { self.name("path", function) } else { function.clone() };
-                let file = self.name("path", &frame.file);
+                let file = match frame.has_general_file() {
+                    true => frame.file.clone(),
+                    false => self.name("path", &frame.file),
+                };
+                let function = match &frame.function {
+                    _ if frame.stands_for_file() => Name::new(&format!("[{file}]")),
+                    path if path.as_str().starts_with('/') => self.name("path", path),
+                    function => function.clone(),
+                };
                 Frame::new(function.as_str(), file.as_str(), frame.line)
             });
             let stack = Stack::new(frames.collect());
-            let SampleLabels { thread, state, node, rank } = sample.labels;
+            let SampleLabels { thread, state, node, rank, process } = sample.labels;
             let labels = SampleLabels {
                 thread: self.name("thread", thread),
                 state: *state,
                 node: self.name("node", node),
                 rank: self.name("rank", rank),
+                process: self.name("process", process),
             };
             redacted.add(stack, labels, sample.count);
         }
@@ -70,8 +75,8 @@ mod tests {
         let mut profile = Profile::new(ValueType::wall(), 10);
         for path in paths {
             let stack = Stack::new(vec![Frame::new("main", path, 3), Frame::marker("<GC>")]);
-            let [thread, node] = ["loader of acme", "acme-7"].map(Name::new);
-            let labels = SampleLabels { thread, state: None, node, rank: "3".into() };
+            let [thread, node, process] = ["loader of acme", "acme-7", "acme (7)"].map(Name::new);
+            let labels = SampleLabels { thread, state: None, node, rank: "3".into(), process };
             profile.add(stack, labels, 2);
         }
         profile
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn names_of_the_site_have_pseudonyms() {
-        let mut own = profile(&["/home/acme/a.py", "/home/acme/b.py"]);
+        let mut own = profile(&["/srv/acme/a.py", "/srv/acme/b.py"]);
         own.add_comment("plimsoll.peak_bytes=7".into());
         own.add_comment("plimsoll.command=acme".into());
         own.add_comment("acme".into());
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn one_file_has_one_name_on_both_sides_of_a_difference() {
         let [mut a, mut b] =
-            [["/home/a.py", "/home/b.py"], ["/home/b.py", "/home/c.py"]].map(|of| profile(&of));
+            [["/srv/a.py", "/srv/b.py"], ["/srv/b.py", "/srv/c.py"]].map(|of| profile(&of));
         (a.duration_ns, b.duration_ns) = (1, 1);
         let mut redactor = Redactor::default();
         let (found_a, found_b) = (redactor.redacted(&a), redactor.redacted(&b));

@@ -10,7 +10,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::capture::CaptureKind;
 
 use super::store::ProfileStore;
-use crate::core::advice::{FunctionSamples, ProfileShares};
+use crate::core::advice::{FunctionTime, ProfileShares};
 use crate::limits::captures::{FUNCTIONS_JUDGED_MAX, PROFILES_JUDGED_MAX};
 
 /// Which samples ran, and which waited for the interpreter's lock, in the newest profiles that were
@@ -23,7 +23,8 @@ pub fn shares(
 ) -> ProfileShares {
     let [from, to] = [range.start, range.end].map(|at| seconds(at.0));
     let is_wanted = |row: &ProfileRow| {
-        let is_of_stacks = matches!(row.kind, CaptureKind::Cpu | CaptureKind::Past);
+        // Each query of the past leaves another one of the same time.
+        let is_of_stacks = row.kind == CaptureKind::Cpu;
         let is_of_nodes = nodes.is_none_or(|nodes| nodes.contains(&row.node));
         is_of_stacks && is_of_nodes && (from..to).contains(&row.start_seconds)
     };
@@ -38,29 +39,32 @@ pub fn shares(
         let Ok(profile) = store.profile(now, row.id) else { continue };
         shares.profiles += 1;
         for sample in profile.samples() {
+            // Of profiles at different rates a count has different worth.
+            let ns = sample.count.saturating_mul(profile.period());
             match sample.labels.state {
-                Some(ThreadState::Running) => {}
+                Some(ThreadState::Running) => shares.samples += sample.count,
                 Some(ThreadState::Gil) => {
-                    shares.waiting_for_gil += sample.count;
+                    shares.samples += sample.count;
+                    shares.waiting_for_gil_ns += ns;
                     continue;
                 }
                 // The client inside of a process does not know which of its threads run.
                 Some(ThreadState::Waiting) | None => continue,
             }
-            shares.running += sample.count;
+            shares.running_ns += ns;
             if let Some(leaf) = sample.stack.frames().last() {
                 let key = (leaf.function.to_string(), leaf.file.to_string());
-                *functions.entry(key).or_default() += sample.count;
+                *functions.entry(key).or_default() += ns;
             }
         }
     }
 
-    let named = functions.into_iter().map(|((function, file), samples)| {
+    let named = functions.into_iter().map(|((function, file), ns)| {
         let file = if file.is_empty() { file } else { format!(" ({file})") };
-        FunctionSamples { function: function + &file, samples }
+        FunctionTime { function: function + &file, ns }
     });
     shares.functions = named.collect();
-    shares.functions.sort_by_key(|of| std::cmp::Reverse(of.samples));
+    shares.functions.sort_by_key(|of| std::cmp::Reverse(of.ns));
     shares.functions.truncate(FUNCTIONS_JUDGED_MAX);
     shares
 }

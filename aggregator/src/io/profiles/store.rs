@@ -293,14 +293,14 @@ impl KeptProfiles {
     fn take_expired(&mut self, now: Wall, bounds: &ProfileSettings) -> Vec<CaptureId> {
         let unnamed = self.profiles.values().filter(|row| row.kept_as.is_none());
         let mut all: Vec<&ProfileRow> = unnamed.collect();
-        all.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds));
+        all.sort_by(|a, b| b.made_at().total_cmp(&a.made_at()));
 
         let oldest = seconds(now.0) - bounds.age_max().as_secs_f64();
         let mut bytes = 0;
         let expired = all.into_iter().enumerate().filter(|(number, row)| {
             bytes += row.bytes;
             let is_kept = *number < bounds.keep && bytes <= PROFILES_BYTES_MAX;
-            !is_kept || row.start_seconds < oldest
+            !is_kept || row.made_at() < oldest
         });
         let expired: Vec<CaptureId> = expired.map(|(_, row)| row.id).collect();
         self.profiles.retain(|id, _| !expired.contains(id));

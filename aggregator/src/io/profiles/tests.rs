@@ -51,6 +51,7 @@ pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow
         labels: Default::default(),
         seconds: 10,
         hz: 100,
+        ordered_seconds: 0.0,
         start_seconds,
         rule: None,
         peer: None,
@@ -300,9 +301,11 @@ fn profiles_of_a_range_state_which_functions_ran_and_who_waited_for_the_lock() {
 
     let at = |seconds: u64| Wall(seconds * 1_000_000_000);
     let found = shares(&store, NOW, &(at(999_000)..at(999_200)), None);
-    assert_eq!((found.profiles, found.running, found.waiting_for_gil), (2, 100, 20));
+    assert_eq!((found.profiles, found.samples), (2, 120));
+    let times = (found.running_ns, found.waiting_for_gil_ns);
+    assert_eq!(times, (1_000_000_000, 200_000_000));
     let functions: Vec<_> =
-        found.functions.iter().map(|of| (of.function.as_str(), of.samples)).collect();
+        found.functions.iter().map(|of| (of.function.as_str(), of.ns / 10_000_000)).collect();
     assert_eq!(functions, [("step (train.py)", 60), ("load (train.py)", 40)]);
     let other = [NodeName::new("n9").unwrap()];
     let none = shares(&store, NOW, &(at(999_000)..at(999_200)), Some(&other));

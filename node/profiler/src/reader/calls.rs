@@ -1,8 +1,8 @@
 //! Which frames wait for which, in a version whose frames do not show it by themselves: 3.14.
 //!
-//! A call takes a function and its arguments from the caller's stack, whose saved pointer then leads
-//! to where the function still lies; the result takes that place. A generator stays there, right
-//! below the pointer.
+//! A call takes a function and its arguments from the caller's stack, whose saved pointer then
+//! leads to where the function still lies; the result takes that place. A generator stays there,
+//! right below the pointer.
 //!
 //! DESIGN N90.
 

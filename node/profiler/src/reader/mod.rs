@@ -13,6 +13,7 @@ mod frame;
 mod lines;
 mod objects;
 mod parts;
+mod single;
 mod stack;
 mod text;
 mod threads;
@@ -23,10 +24,12 @@ use std::sync::Arc;
 use code::{Codes, Step};
 use frame::Chain;
 use plimsoll_profile::Frame;
+use single::Listed;
 use stack::{Attempt, Calls, Plan};
 use threads::ThreadState;
 
 pub use code::Paths;
+pub use single::PythonStack;
 
 use crate::layout::{Layout, ThreadNumber};
 use crate::limits::ATTEMPTS_MAX;
@@ -39,6 +42,7 @@ pub struct Reader<M> {
     layout: Layout,
     runtime: Address,
     plans: HashMap<Address, Plan>,
+    listed: Listed,
     codes: Codes,
     step: Step,
     calls: Calls,
@@ -86,6 +90,7 @@ impl<M: Memory> Reader<M> {
             layout,
             runtime,
             plans: HashMap::new(),
+            listed: Listed::new(),
             codes: Codes::new(paths),
             step: Step::default(),
             calls: Calls::default(),
@@ -113,12 +118,13 @@ impl<M: Memory> Reader<M> {
         }
         self.check(chains.iter().flatten())?;
 
-        for (thread, chain) in listed.threads.iter().zip(chains) {
+        self.listed.clear();
+        for (thread, chain) in listed.threads.into_iter().zip(chains) {
             let stack = match chain {
-                Some(chain) => self.stack(thread, chain)?,
+                Some(chain) => self.stack(&thread, chain)?,
                 None => None,
             };
-            let native_id = self.native_id(thread)?;
+            let native_id = self.native_id(&thread)?;
             let lock = thread.lock;
             let holds_gil = lock.holder == Some(thread.address);
             let is_collecting = holds_gil && lock.is_collecting;
@@ -130,8 +136,33 @@ impl<M: Memory> Reader<M> {
                 is_collecting,
                 stack,
             });
+            self.listed.insert(native_id, thread);
         }
         Ok(readings)
+    }
+
+    /// Reads one thread that the last sample had.
+    ///
+    /// # Errors
+    /// When the process has ended, or its memory may not be read.
+    pub fn thread(&mut self, native_id: u64) -> Result<PythonStack, ReadError> {
+        let Some(thread) = self.listed.get(&native_id).cloned() else {
+            return Ok(PythonStack::Absent);
+        };
+        self.calls = Calls::of_sample();
+        for _ in 0..ATTEMPTS_MAX {
+            let mut plan = self.plans.remove(&thread.address).unwrap_or_default();
+            plan.start(&thread);
+            let chain = self.chain(&thread, &mut plan);
+            self.plans.insert(thread.address, plan);
+            let Some(dated) = chain? else { break };
+            self.check([&dated])?;
+            if let Some(frames) = self.name(&dated)? {
+                let marks = dated.chain.links.iter().map(|link| link.is_called_by_c);
+                return Ok(PythonStack::whole(frames.into_iter().zip(marks)));
+            }
+        }
+        Ok(PythonStack::Torn)
     }
 
     /// The thread's number in the kernel; 0 of one that ended.

@@ -15,14 +15,14 @@ use crate::layout::{GIL_HOLDER, GIL_SWITCHES};
 use crate::limits::{FRAMES_MAX, STANDING_READS_MIN};
 use crate::memory::{Address, address, word};
 
-/// Whether a thread did not hold the lock before a reading, nor after it, nor in between.
-pub(super) fn could_not_run(thread: Address, before: &[u8], after: &[u8]) -> bool {
-    let is_other = |gil: &[u8]| address(gil, GIL_HOLDER) != thread;
-    let switches = |gil: &[u8]| word(gil, GIL_SWITCHES);
-    is_other(before) && is_other(after) && switches(before) == switches(after)
-}
-
 impl Plan {
+    /// Whether a thread did not hold the lock before a reading, nor after it, nor in between.
+    pub(super) fn could_not_run(thread: Address, before: &[u8], after: &[u8]) -> bool {
+        let is_other = |gil: &[u8]| address(gil, GIL_HOLDER) != thread;
+        let switches = |gil: &[u8]| word(gil, GIL_SWITCHES);
+        is_other(before) && is_other(after) && switches(before) == switches(after)
+    }
+
     pub(super) fn judge_objects(&mut self, chain: Chain, is_proven: bool) -> Attempt {
         // One starts, or leaves its function.
         if chain.links.iter().any(|link| link.waits) {
@@ -124,7 +124,7 @@ mod tests {
             [0, holder, 1, switches].into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
         };
         let of = |before: (u64, u64), after: (u64, u64)| {
-            could_not_run(Address(7), &gil(before.0, before.1), &gil(after.0, after.1))
+            Plan::could_not_run(Address(7), &gil(before.0, before.1), &gil(after.0, after.1))
         };
         assert!(of((8, 3), (8, 3)));
         for (before, after) in [((7, 3), (7, 3)), ((8, 3), (7, 4)), ((7, 3), (8, 4))] {

@@ -14,7 +14,6 @@
 use std::collections::BTreeSet;
 
 use super::frame::{Chain, Frame, Link};
-use super::objects::could_not_run;
 use super::threads::{ThreadStack, ThreadState};
 use crate::layout::{CurrentFrame, Frames, GIL_BYTES, Layout};
 use crate::limits::{
@@ -176,7 +175,8 @@ impl Plan {
         Ok(match layout.frames {
             Frames::Objects { .. } => {
                 let gil = &head[head.len() - GIL_BYTES..];
-                self.judge_objects(walk.chain, could_not_run(thread.address, gil, tail))
+                let is_proven = Self::could_not_run(thread.address, gil, tail);
+                self.judge_objects(walk.chain, is_proven)
             }
             Frames::ByDepth { .. } | Frames::ByPointer { .. } => self.judge(walk),
         })
@@ -289,7 +289,9 @@ impl Plan {
     ) -> Result<(Frame, bool), Missing> {
         let at = self.offset_of(layout, slot, layout.frame_bytes()).ok_or(Missing(slot))?;
         let frame = Frame::decode(layout, &copies.first[at..]);
-        let stood = frame == Frame::decode(layout, &copies.second[at..]);
+        // Of objects there is one copy.
+        let is_object = matches!(layout.frames, Frames::Objects { .. });
+        let stood = is_object || frame == Frame::decode(layout, &copies.second[at..]);
         Ok((frame, stood))
     }
 

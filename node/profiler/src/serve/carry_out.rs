@@ -6,7 +6,7 @@ use plimsoll_profile::pprof::encode;
 use plimsoll_schemas::limits::wire::CAPTURE_PROFILE_BYTES_MAX;
 use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureFailure, CaptureRefusal, CaptureState, ProfilerOrder,
+    CaptureFacts, CaptureFailure, CaptureKind, CaptureRefusal, CaptureState, ProfilerOrder,
 };
 
 use super::settings::{ROOT, Users};
@@ -45,9 +45,15 @@ struct Fault {
 }
 
 fn captured(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Result<Capture, Fault> {
+    if order.kind != CaptureKind::Cpu {
+        let state = CaptureState::Failed(CaptureFailure::NotSupported);
+        let fix = format!("from outside no {} is seen", order.kind.as_str());
+        return Err(Fault { state, fix });
+    }
     let paths = if order.full_paths { Paths::Full } else { Paths::Short };
     let pid = i32::try_from(order.pid).unwrap_or(0);
-    let sampled = Order::new(pid, order.hz, order.seconds, paths)?;
+    let mut sampled = Order::new(pid, order.hz, order.seconds, paths)?;
+    sampled.native = order.native;
 
     // Before its memory is touched, and of the process that is then opened.
     let pin = Pin::new(sampled.pid)?;
@@ -83,9 +89,10 @@ fn unlisted(users: &[u32], owners: &Users, is_sender: bool) -> Option<u32> {
 }
 
 fn kept(captured: &Capture, facts: CaptureFacts) -> Outcome {
-    let Capture { profile, python, ended, counts } = captured;
+    let Capture { profile, python, native, ended, counts } = captured;
     let facts = CaptureFacts {
-        python: python.to_string(),
+        native: native.is_some(),
+        python: python.map(|version| version.to_string()).unwrap_or_default(),
         samples: counts.whole,
         torn: counts.torn,
         lost: counts.missed,
@@ -128,7 +135,7 @@ impl From<Refusal> for Fault {
         use CaptureFailure::{Denied, NotSupported, Unreadable};
         let state = match &refusal {
             Refusal::NoProcess(_) => CaptureState::Refused(CaptureRefusal::ProcessNotFound),
-            Refusal::Denied { .. } => CaptureState::Failed(Denied),
+            Refusal::Denied { .. } | Refusal::NotSampled { .. } => CaptureState::Failed(Denied),
             Refusal::NotPython { .. }
             | Refusal::Version { .. }
             | Refusal::FreeThreaded { .. }

@@ -193,14 +193,14 @@ impl Server {
             // Before the response: a peer that has it may order again.
             drop(turn);
             let (outcome, reason) = state.labels();
-            tracing::info!(
-                pid = order.pid,
-                outcome,
-                reason,
-                samples = facts.samples,
-                fix = facts.fix,
-                "order carried out"
-            );
+            let samples = facts.samples;
+            if state == CaptureState::Kept {
+                // A node that profiles all the time orders some each second.
+                tracing::debug!(pid = order.pid, samples, "order carried out");
+            } else {
+                let fix = &facts.fix;
+                tracing::info!(pid = order.pid, outcome, reason, samples, fix, "order carried out");
+            }
             let response = ProfilerResponse { state, facts, bytes: profile.len() as u64 };
             respond(stream, &response, &profile);
             let _closed = stream.shutdown(Shutdown::Both);

@@ -67,13 +67,23 @@ impl KernelThreads {
     }
 }
 
+/// The name that a profile has for a thread, by its number here.
+pub(crate) fn label(pid: ProcessId, id: u64) -> Option<Name> {
+    let name = fs::read(format!("/proc/{pid}/task/{id}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(format!("{} {id}", name.trim_end_matches('\n')).into())
+}
+
+/// The number that a thread has itself, by its number here.
+pub(crate) fn native_id(pid: ProcessId, id: u64) -> Option<u64> {
+    own_id(&fs::read_to_string(format!("/proc/{pid}/task/{id}/status")).ok()?)
+}
+
 impl KernelThread {
     fn open(pid: ProcessId, native_id: u64) -> Option<Self> {
         let id = kernel_id(pid, native_id)?;
         let task = format!("/proc/{pid}/task/{id}");
-        let name = fs::read(format!("{task}/comm")).ok()?;
-        let name = String::from_utf8_lossy(&name);
-        let label = format!("{} {id}", name.trim_end_matches('\n')).into();
+        let label = label(pid, id)?;
         let call = File::open(format!("{task}/syscall")).map(Source::Call);
         let source = call.or_else(|_| File::open(format!("{task}/stat")).map(Source::Stat));
         Some(Self { label, source: source.ok()? })
@@ -97,10 +107,7 @@ impl KernelThread {
 /// The number that a thread has here: mostly the one that it has itself.
 fn kernel_id(pid: ProcessId, native_id: u64) -> Option<u64> {
     let tasks = format!("/proc/{pid}/task");
-    let is_it = |id: u64| {
-        let status = fs::read_to_string(format!("{tasks}/{id}/status")).unwrap_or_default();
-        own_id(&status) == Some(native_id)
-    };
+    let is_it = |id: u64| self::native_id(pid, id) == Some(native_id);
     if is_it(native_id) {
         return Some(native_id);
     }

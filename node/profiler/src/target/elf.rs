@@ -31,9 +31,9 @@ const VERSION_SYMBOL: &str = "Py_Version";
 /// A file of which no more than some bytes are read: what is read stays in memory, and a file may
 /// name the same bytes many times.
 #[derive(Clone, Copy)]
-struct Bounded<'a> {
-    cache: &'a ReadCache<File>,
-    left: &'a Cell<u64>,
+pub(crate) struct Bounded<'a> {
+    pub(crate) cache: &'a ReadCache<File>,
+    pub(crate) left: &'a Cell<u64>,
 }
 
 impl Bounded<'_> {

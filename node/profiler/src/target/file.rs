@@ -28,7 +28,7 @@ enum Found {
 ///
 /// # Errors
 /// When it may not be opened, is gone, or is not what was mapped.
-pub(super) fn opened(
+pub(crate) fn opened(
     pid: ProcessId,
     mapped: &MappedFile,
     is_program: bool,
@@ -52,6 +52,14 @@ pub(super) fn opened(
         }
     }
     Err(if is_denied { denied(pid, mapped) } else { replaced(pid, mapped) })
+}
+
+/// Opens a file at a path of the process's own root, whatever lies there.
+///
+/// # Errors
+/// When there is no regular file of plausible size, or it may not be opened.
+pub(crate) fn opened_beside(pid: ProcessId, path: &str) -> io::Result<File> {
+    open(&format!("/proc/{pid}/root{path}"), Found::ByKernel)
 }
 
 fn denied(pid: ProcessId, mapped: &MappedFile) -> Refusal {
@@ -111,7 +119,7 @@ mod tests {
     /// Opens a path by its name as if this process had mapped it.
     fn opened_here(path: &Path, identity: FileIdentity) -> Result<File, Refusal> {
         let path = path.to_str().unwrap().to_owned();
-        let mapped = MappedFile { start: Address(0), end: Address(0), identity, path };
+        let mapped = MappedFile { start: Address(0), end: Address(0), offset: 0, identity, path };
         let (sender, opened_file) = mpsc::channel();
         thread::spawn(move || {
             let own = ProcessId(std::process::id().cast_signed());
@@ -166,7 +174,7 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
 
         let path = path.to_str().unwrap().to_owned();
-        let mapped = MappedFile { start: Address(0), end: Address(0), identity, path };
+        let mapped = MappedFile { start: Address(0), end: Address(0), offset: 0, identity, path };
         let error = opened.err().unwrap_or_else(|| denied(ProcessId(7), &mapped));
         assert!(matches!(error, Refusal::Denied { .. }), "{error}");
         let error = error.to_string();

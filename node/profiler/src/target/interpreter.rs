@@ -110,12 +110,13 @@ impl Interpreter {
 /// What is read of a thread's record of the C library: glibc has the number at 720 on x86-64.
 const HANDLE_BYTES: usize = 768;
 
-/// Whether the start of the file is what is mapped: it has the identity of its build.
-fn is_what_runs(file: &File, mapped: &MappedFile, memory: &impl Memory) -> bool {
+/// Whether the start of the mapping is what the file has there; of a file it has the identity of
+/// its build.
+pub(crate) fn is_what_runs(file: &File, mapped: &MappedFile, memory: &impl Memory) -> bool {
     let mapped_bytes = mapped.end.since(mapped.start).unwrap_or(0);
     let span = Span { start: mapped.start, bytes: mapped_bytes.min(4_096) };
     let mut start = vec![0; span.bytes];
-    file.read_exact_at(&mut start, 0).is_ok() && memory.read_span(span) == Ok(start)
+    file.read_exact_at(&mut start, mapped.offset).is_ok() && memory.read_span(span) == Ok(start)
 }
 
 #[cfg(test)]
@@ -142,6 +143,7 @@ mod tests {
         let mapped = |start: u64| MappedFile {
             start: Address(start),
             end: Address(start + 8_192),
+            offset: 0,
             identity: FileIdentity { major: 0, minor: 0, inode: 0 },
             path: String::new(),
         };

@@ -5,11 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 use crate::limits::MAPS_BYTES_MAX;
 use crate::memory::Address;
 
-/// The start of a file in memory.
+/// A part of a file in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedFile {
     pub start: Address,
     pub end: Address,
+    /// In the file, of the first byte.
+    pub offset: u64,
     pub identity: FileIdentity,
     /// As the process sees it; a file that was deleted has ` (deleted)` behind its name.
     pub path: String,
@@ -39,23 +41,38 @@ impl MappedFile {
 
 /// The mappings with the first bytes of a file, in the order of their addresses.
 pub fn mapped_files(maps: impl Read) -> Vec<MappedFile> {
-    let lines = BufReader::new(maps.take(MAPS_BYTES_MAX)).split(b'\n').map_while(Result::ok);
-    lines.filter_map(|line| mapped_file(&String::from_utf8_lossy(&line))).collect()
+    let starts = mappings(maps).filter(|mapping| mapping.file.offset == 0);
+    starts.map(|mapping| mapping.file).filter(|file| file.path.starts_with('/')).collect()
 }
 
-fn mapped_file(line: &str) -> Option<MappedFile> {
+/// The mappings with code, in the order of their addresses; one of no file has an empty path.
+pub fn mapped_code(maps: impl Read) -> Vec<MappedFile> {
+    mappings(maps).filter(|mapping| mapping.is_code).map(|mapping| mapping.file).collect()
+}
+
+struct Mapping {
+    file: MappedFile,
+    is_code: bool,
+}
+
+fn mappings(maps: impl Read) -> impl Iterator<Item = Mapping> {
+    let lines = BufReader::new(maps.take(MAPS_BYTES_MAX)).split(b'\n').map_while(Result::ok);
+    lines.filter_map(|line| mapping(&String::from_utf8_lossy(&line)))
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
     // start-end permissions offset device inode path
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
-    let [_permissions, offset, device, inode] = std::array::from_fn(|_| fields.next());
-    let path = fields.next()?.trim_start();
-    let is_start = u64::from_str_radix(offset?, 16) == Ok(0) && path.starts_with('/');
+    let [permissions, offset, device, inode] = std::array::from_fn(|_| fields.next());
+    let path = fields.next()?.trim_start().to_owned();
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (start, end) = (Address(hex(start)?), Address(hex(end)?));
     let (major, minor) = device?.split_once(':')?;
     let identity =
         FileIdentity { major: hex(major)?, minor: hex(minor)?, inode: inode?.parse().ok()? };
-    is_start.then(|| MappedFile { start, end, identity, path: path.to_owned() })
+    let file = MappedFile { start, end, offset: hex(offset?)?, identity, path };
+    Some(Mapping { file, is_code: permissions?.contains('x') })
 }
 
 #[cfg(test)]
@@ -84,6 +101,12 @@ not a mapping
         assert_eq!(found, expected);
         assert_eq!(files[1].name(), "libpython3.12.so.1.0");
         assert_eq!(files[1].identity, FileIdentity { major: 0xfe, minor: 0, inode: 1_002 });
+    }
+
+    #[test]
+    fn code_is_listed_with_its_offset() {
+        let [code] = &mapped_code(MAPS.as_bytes())[..] else { panic!("one mapping has code") };
+        assert_eq!((code.start.0, code.offset, code.name()), (0x42_0000, 0x2_0000, "python3.11"));
     }
 
     proptest! {

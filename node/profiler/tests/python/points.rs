@@ -135,7 +135,11 @@ fn check(python: &Python) {
     command.args(["-X", "faulthandler"]);
     let program = Program::start_with(command, POINTS, &[path.to_str().unwrap()]);
     let capture = program.capture(200);
-    let own: BTreeSet<Frames> = stacks(&capture).iter().map(captured).collect();
+    // The most frequent one of each thread: it may be on its way there when the capture starts.
+    let mut threads = BTreeSet::new();
+    let mut stacks = stacks(&capture);
+    stacks.retain(|stack| threads.insert(stack.thread.clone()));
+    let own: BTreeSet<Frames> = stacks.iter().map(captured).collect();
     assert_eq!(own, dump(&program, &path), "{python:?} {:?}", capture.counts);
     assert_eq!(capture.counts.whole, 7 * capture.counts.ticks, "{python:?} {:?}", capture.counts);
 }

@@ -12,6 +12,7 @@ use nix::unistd::geteuid;
 use plimsoll_clock::{Deadline, since_boot};
 use plimsoll_profile::pprof::decode;
 use plimsoll_profile::{Profile, ValueType};
+use plimsoll_profiler::limits::ORDERS_AT_ONCE;
 use plimsoll_profiler::order::ProcessId;
 use plimsoll_profiler::target::presence::Pin;
 use plimsoll_schemas::limits::wire::PROFILER_LINE_BYTES_MAX;
@@ -19,7 +20,7 @@ use plimsoll_schemas::time::BootMillis;
 use plimsoll_schemas::wire::capture::{CaptureKind, CaptureState, ProfilerOrder, ProfilerResponse};
 use tempfile::TempDir;
 
-use crate::program::{Program, pythons};
+use crate::program::{Program, first_python, pythons};
 
 const WAIT: Duration = Duration::from_secs(60);
 pub(crate) const PROFILER: &str = env!("CARGO_BIN_EXE_plimsoll-profiler");
@@ -150,7 +151,8 @@ fn a_sender_is_captured_and_its_profile_comes_back() {
         assert_eq!(response.state.labels(), ("kept", ""), "{response:?}");
         let facts = response.facts;
         assert_eq!((&*facts.rung, facts.pid), ("profiler", program.child.id()));
-        assert_eq!(facts.python, python.version);
+        // Before 3.11 the file's name alone states the version.
+        assert!(python.version.starts_with(&facts.python), "{facts:?}");
         assert!(facts.command.starts_with("python"), "{facts:?}");
         assert_eq!(facts.samples + facts.torn + facts.lost, 100);
         assert!(planted_share(&profile) > 0.9);
@@ -186,17 +188,18 @@ fn a_process_is_permitted_by_its_owner_or_as_a_sender() {
 }
 
 #[test]
-fn two_orders_are_carried_out_at_a_time_and_end_with_their_peer() {
+fn a_bounded_number_of_orders_is_carried_out_and_ends_with_their_peer() {
     let python = pythons().pop_first().expect("there is one");
     let (service, program) = (Service::start(), Program::start(&python, SPINS));
     let long = ProfilerOrder { seconds: 60, ..order_of_sender(&program) };
-    let first = send(service.connect(), &long);
-    // Beside the first one, and whole.
+    let most = || (1..ORDERS_AT_ONCE).map(|_| send(service.connect(), &long));
+    let held: Vec<UnixStream> = most().collect();
+    // Beside them, and whole.
     assert_eq!(service.order(&order_of_sender(&program)).0.state, CaptureState::Kept);
-    let second = send(service.connect(), &long);
+    let last = send(service.connect(), &long);
     assert_eq!(service.states(&long), of("failed", "profiler_busy"));
 
-    drop((first, second));
+    drop((held, last));
     let deadline = Deadline::within(WAIT);
     let short = order_of_sender(&program);
     while service.order(&short).0.state != CaptureState::Kept {
@@ -263,8 +266,7 @@ fn a_user_who_is_not_listed_cannot_order() {
     std::fs::set_permissions(&service.path, open).unwrap();
     let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
                   print(s.makefile().readline())";
-    let python = pythons().pop_first().expect("there is one");
-    let mut command = Command::new(python.path);
+    let mut command = Command::new(first_python().path);
     command.args(["-c", script]).arg(&service.path).uid(NOBODY).gid(NOBODY);
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

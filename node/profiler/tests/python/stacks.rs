@@ -176,7 +176,7 @@ fn of_a_deep_recursion_the_leaf_most_frames_are_kept() {
         let capture = program.capture(1_000);
         let stack = stacks(&capture).remove(0);
         assert!(2 * stack.count > capture.counts.ticks, "{python:?} {:?}", capture.counts);
-        assert!(capture.counts.ticks > 100, "{python:?} {:?}", capture.counts);
+        assert!(capture.counts.ticks > 20, "{python:?} {:?}", capture.counts);
         assert!(stack.stack.is_truncated());
         let own = stack.of_script(&program.script);
         let (bottom, above) = own.split_last().expect("there are frames");
@@ -214,7 +214,7 @@ fn a_deep_recursion_whose_leaf_runs_is_marked_as_truncated() {
         let of_dive: u64 = stacks.iter().filter(|s| is_of_dive(s)).map(|s| s.count).sum();
         // It may still be on its way down.
         assert!(10 * of_dive > 9 * capture.counts.whole, "{python:?} {:?}", capture.counts);
-        assert!(capture.counts.whole > 100, "{python:?} {:?}", capture.counts);
+        assert!(capture.counts.whole > 20, "{python:?} {:?}", capture.counts);
         assert!(stacks.iter().any(|stack| stack.functions().last() == Some(&"leaf")));
     }
 }

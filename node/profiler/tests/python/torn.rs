@@ -90,7 +90,7 @@ while True:
 ";
     for python in pythons() {
         let program = Program::start(&python, &format!("{PAIRS}{threads}"));
-        check(&program, 500, 10);
+        check(&program, 500, 3);
     }
 }
 

@@ -21,7 +21,7 @@ use plimsoll_schemas::ids::{NodeName, Series};
 use plimsoll_schemas::time::{Mono, Now};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureId, CaptureOrder, CaptureRefusal, CaptureRequest,
-    CaptureResponse, CaptureState, CaptureStep, ProfilerOrder,
+    CaptureResponse, CaptureState, CaptureStep, PastRange, ProfilerOrder,
 };
 use plimsoll_schemas::wire::signature::{ConfirmKey, Purpose, SignatureError};
 
@@ -30,7 +30,9 @@ pub use self::order::SendingProcess;
 use self::order::{KnownOrder, Unstarted};
 pub use self::stats::CaptureStats;
 use super::Identity;
-use crate::limits::{CAPTURE_EARLY_MAX, CAPTURE_ORDERS_MAX, CAPTURES_AT_ONCE};
+use crate::limits::{
+    CAPTURE_EARLY_MAX, CAPTURE_ORDERS_MAX, CAPTURES_AT_ONCE, PAST_ORDERS_MAX, PAST_PAUSE,
+};
 
 /// The key of those who may order, or why no order is permitted.
 pub type CaptureGate = Result<ConfirmKey, CaptureRefusal>;
@@ -40,9 +42,11 @@ pub struct Captures {
     identity: Identity,
     gate: CaptureGate,
     /// Of those, one waits or runs, or two of an alert at one instant: for a process at fault and a
-    /// healthy one beside it.
+    /// healthy one beside it. Those of the past, a few, wait for each other alone.
     orders: BTreeMap<CaptureId, KnownOrder>,
     recent: Recent,
+    /// When the last one of the past started.
+    past_started: Option<Mono>,
     stats: CaptureStats,
 }
 
@@ -50,7 +54,12 @@ pub struct Captures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureStart {
     pub id: CaptureId,
+    /// Of the past the number of its process, or 0 for all.
     pub order: ProfilerOrder,
+    /// What the node has recorded before is wanted, for which no profiler is asked.
+    pub past: Option<PastRange>,
+    /// Whether the client inside of the process is left alone.
+    pub from_outside: bool,
 }
 
 /// How a capture ended.
@@ -76,6 +85,7 @@ impl Captures {
             gate,
             orders: BTreeMap::new(),
             recent: Recent::default(),
+            past_started: None,
             stats: CaptureStats::default(),
         }
     }
@@ -139,7 +149,8 @@ impl Captures {
         match self.orders.get(&id) {
             Some(known) if known.order.is_repeated_by(order) => return Ok(()),
             Some(_) => return Err(CaptureRefusal::Replayed),
-            None if self.orders.len() == CAPTURE_ORDERS_MAX => return Err(CaptureRefusal::Full),
+            None if order.past.is_some() => self.make_room_for_past()?,
+            None if self.orders.len() >= CAPTURE_ORDERS_MAX => return Err(CaptureRefusal::Full),
             None => {}
         }
 
@@ -152,12 +163,29 @@ impl Captures {
         Ok(())
     }
 
+    /// Profiles of the past are as large as others, and there is no limit by the hour: of those
+    /// that have ended the first makes room.
+    fn make_room_for_past(&mut self) -> Result<(), CaptureRefusal> {
+        let past = || self.orders.iter().filter(|(_, known)| known.order.past.is_some());
+        if past().count() < PAST_ORDERS_MAX {
+            return Ok(());
+        }
+        let ended = past().filter(|(_, known)| known.state().is_final());
+        let first = ended.min_by_key(|(_, known)| known.next_deadline()).map(|(id, _)| *id);
+        first.and_then(|id| self.orders.remove(&id)).map(drop).ok_or(CaptureRefusal::Full)
+    }
+
     fn first_state(&self, now: Now, order: &CaptureOrder) -> CaptureState {
+        if order.past.is_some() {
+            let is_late = now.wall >= order.expires_at;
+            return if is_late { CaptureState::Expired } else { CaptureState::Waiting };
+        }
         let is_early = order.start_at > now.wall.plus(CAPTURE_EARLY_MAX);
         // Nothing may be under way but the other half of an alert's pair.
-        let pending = self.active().count();
+        let under_way = || self.active().filter(|known| known.order.past.is_none());
+        let pending = under_way().count();
         let is_busy =
-            pending == CAPTURES_AT_ONCE || self.active().any(|known| !known.is_of_one_pair(order));
+            pending == CAPTURES_AT_ONCE || under_way().any(|known| !known.is_of_one_pair(order));
         match self.recent.check(now.mono, order.rule.as_ref(), pending) {
             _ if now.wall >= order.expires_at => CaptureState::Expired,
             _ if is_early => CaptureState::Refused(CaptureRefusal::Early),
@@ -186,8 +214,27 @@ impl Captures {
         self.orders.values().filter(|known| !known.state().is_final())
     }
 
+    /// Whether an order captures a process, or will.
+    pub fn is_capturing(&self, pid: u32) -> bool {
+        self.active().any(|known| known.order.past.is_none() && known.has_found(pid))
+    }
+
+    /// Before then no order of the past starts: one runs at a time, and few in a second.
+    fn past_at(&self) -> Mono {
+        let is_running = |known: &&KnownOrder| known.order.past.is_some() && known.is_running();
+        match self.active().find(is_running) {
+            Some(running) => running.next_deadline(),
+            None => self.past_started.map_or(Mono(0), |at| at.plus(PAST_PAUSE)),
+        }
+    }
+
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.active().map(KnownOrder::next_deadline).min()
+        let past_at = self.past_at();
+        let deadline = |known: &KnownOrder| match known.order.past {
+            Some(_) if !known.is_running() => known.next_deadline().max(past_at),
+            _ => known.next_deadline(),
+        };
+        self.active().map(deadline).min()
     }
 
     /// The capture to start, if it is its time.
@@ -198,12 +245,18 @@ impl Captures {
     }
 
     fn start_due(&mut self, now: Mono, id: CaptureId) -> Option<CaptureStart> {
+        let past_at = self.past_at();
         let known = self.orders.get_mut(&id)?;
         match known.due(now)? {
+            Ok(_) if known.order.past.is_some() && now < past_at => None,
             Ok(order) => {
                 known.start(now);
-                self.recent.push(now, known.order.rule.clone());
-                Some(CaptureStart { id, order })
+                let past = known.order.past;
+                match past {
+                    Some(_) => self.past_started = Some(now),
+                    None => self.recent.push(now, known.order.rule.clone()),
+                }
+                Some(CaptureStart { id, order, past, from_outside: false })
             }
             Err(Unstarted { state, fix }) => {
                 known.facts.fix = fix;

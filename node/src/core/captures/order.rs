@@ -59,7 +59,8 @@ pub(super) struct Unstarted {
 
 impl KnownOrder {
     pub(super) fn new(now: Now, order: CaptureOrder, identity: &Identity) -> Self {
-        let series = order.process.operation.clone().map(|operation| {
+        let searched = order.process.operation.clone().filter(|_| order.past.is_none());
+        let series = searched.map(|operation| {
             let own = |key: &str, value: &str| {
                 let node = identity.node.as_str();
                 identity.labels.get(key) == Some(value) || (key == NODE_LABEL && value == node)
@@ -87,6 +88,14 @@ impl KnownOrder {
             Phase::Running { .. } => CaptureState::Running,
             Phase::Ended { state, .. } => state,
         }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
+    pub(super) fn has_found(&self, pid: u32) -> bool {
+        self.found.contains_key(&pid)
     }
 
     /// Whether both are an alert's, for one instant, and none has started.
@@ -124,6 +133,8 @@ impl KnownOrder {
     pub(super) fn next_deadline(&self) -> Mono {
         match self.phase {
             // A sender that is found later starts it on the turn that finds it.
+            // What was recorded needs neither.
+            Phase::Waiting if self.order.past.is_some() => Mono(0),
             Phase::Waiting if self.found.is_empty() => {
                 self.start_at.plus(CAPTURE_SEARCH_AFTER).min(self.expires_at)
             }
@@ -137,6 +148,7 @@ impl KnownOrder {
     pub(super) fn due(&self, now: Mono) -> Option<Result<ProfilerOrder, Unstarted>> {
         let (state, fix) = match self.phase {
             Phase::Waiting if now >= self.expires_at => (CaptureState::Expired, String::new()),
+            Phase::Waiting if self.order.past.is_some() => return Some(self.of_past()),
             Phase::Waiting if now >= self.start_at => return self.due_of_found(now),
             Phase::Running { until } if now >= until => (
                 CaptureState::Failed(CaptureFailure::ProfilerTimeout),
@@ -145,6 +157,18 @@ impl KnownOrder {
             Phase::Waiting | Phase::Running { .. } | Phase::Ended { .. } => return None,
         };
         Some(Err(Unstarted { state, fix }))
+    }
+
+    fn of_past(&self) -> Result<ProfilerOrder, Unstarted> {
+        let CaptureOrder { kind, native, seconds, hz, ref process, .. } = self.order;
+        if process.operation.is_some() {
+            return Err(Unstarted {
+                state: CaptureState::Refused(CaptureRefusal::ProcessNotFound),
+                fix: "the past is kept by the numbers of processes: name one, or none".to_owned(),
+            });
+        }
+        let (pid, full_paths, alive_at) = (process.pid.unwrap_or(0), false, None);
+        Ok(ProfilerOrder { pid, kind, native, seconds, hz, full_paths, alive_at })
     }
 
     fn due_of_found(&self, now: Mono) -> Option<Result<ProfilerOrder, Unstarted>> {

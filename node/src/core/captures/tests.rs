@@ -130,7 +130,10 @@ fn an_order_waits_runs_and_is_handed_out_in_chunks() {
         full_paths: false,
         alive_at: None,
     };
-    assert_eq!(started, Some(CaptureStart { id: id(1), order: ordered }));
+    assert_eq!(
+        started,
+        Some(CaptureStart { id: id(1), order: ordered, past: None, from_outside: false })
+    );
     assert_eq!(captures.on_deadline(now.mono), None, "it starts once");
     assert_eq!(order(&mut captures, now, 1, &by), CaptureState::Running);
 
@@ -385,4 +388,50 @@ proptest! {
         let mut captures = captures();
         prop_assert_eq!(captures.on_request(start(), &bytes), None);
     }
+}
+
+fn of_past(now: Now) -> CaptureOrder {
+    let range = PastRange { from: Wall(1), to: Wall(2) };
+    let process = ProcessSelector::default();
+    CaptureOrder { kind: CaptureKind::Past, past: Some(range), process, ..by_pid(now) }
+}
+
+#[test]
+fn orders_of_the_past_start_at_once_one_by_one_and_beside_captures() {
+    let (mut captures, now) = (captures(), start());
+    assert_eq!(order(&mut captures, now, 1, &by_pid(now)), CaptureState::Waiting);
+    assert!(captures.is_capturing(7));
+    for of in 2..4 {
+        assert_eq!(order(&mut captures, now, of, &of_past(now)), CaptureState::Waiting);
+    }
+    assert_eq!(captures.next_deadline(), Some(Mono(0)));
+    let first = captures.on_deadline(now.mono).unwrap();
+    assert_eq!((first.past, first.order.pid), (of_past(now).past, 0));
+    assert_eq!(captures.on_deadline(now.mono), None, "one at a time");
+    captures.on_captured(now.mono, CaptureEnd { id: first.id, ..end(0, CaptureState::Kept, 1) });
+    assert_eq!(captures.on_deadline(now.mono), None, "two a second");
+    let later = now.after(Duration::from_millis(500));
+    assert_eq!(captures.next_deadline(), Some(later.mono));
+    assert!(captures.on_deadline(later.mono).is_some_and(|start| start.past.is_some()));
+    assert!(captures.on_deadline(now.after(3 * SECOND).mono).is_some_and(|of| of.past.is_none()));
+    assert_balanced(&captures);
+}
+
+#[test]
+fn orders_of_the_past_are_not_limited_by_the_hour_and_keep_few_profiles() {
+    let (mut captures, mut now) = (captures(), start());
+    for of in 0..40 {
+        now = now.after(SECOND);
+        assert_eq!(order(&mut captures, now, of, &of_past(now)), CaptureState::Waiting);
+        assert!(captures.on_deadline(now.mono).is_some());
+        captures.on_captured(now.mono, end(of, CaptureState::Kept, 1));
+    }
+    assert_eq!(captures.orders.len(), PAST_ORDERS_MAX);
+    let by_labels =
+        CaptureOrder { past: of_past(now).past, kind: CaptureKind::Past, ..by_labels(now, &[]) };
+    order(&mut captures, now, 50, &by_labels);
+    assert_eq!(captures.on_deadline(now.after(SECOND).mono), None);
+    let state = order(&mut captures, now, 50, &by_labels);
+    assert_eq!(state, refused(CaptureRefusal::ProcessNotFound));
+    assert_balanced(&captures);
 }

@@ -322,9 +322,9 @@ fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
 #[test]
 fn the_sender_of_a_matching_frame_is_found_and_no_other_one() {
     let mut core = searching();
-    core.on_frame_sender(&frame(1, 5), sender(41));
+    core.on_frame_sender(Mono(0), &frame(1, 5), sender(41));
     let mut matching = frame(1, 5);
     matching.latency.histograms[0].0.labels = Labels::new([("rank", "3"), ("x", "y")]).unwrap();
-    core.on_frame_sender(&matching, sender(42));
+    core.on_frame_sender(Mono(0), &matching, sender(42));
     assert_eq!(found(&mut core), Some(42));
 }

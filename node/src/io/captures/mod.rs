@@ -40,7 +40,7 @@ impl Profiler {
     }
 
     /// Asks for a capture; [`Self::next`] returns how it ended.
-    pub fn start(&mut self, CaptureStart { id, order }: CaptureStart) {
+    pub fn start(&mut self, CaptureStart { id, order, from_outside: alone, .. }: CaptureStart) {
         let CaptureSettings { socket, full_paths, .. } = self.settings.clone();
         let order = ProfilerOrder { full_paths, ..order };
         let wait = Duration::from_secs(order.seconds.into()) + PROFILER_WAIT;
@@ -52,7 +52,8 @@ impl Profiler {
                     CaptureEnd::failed(id, CaptureFailure::NotSupported, NO_CLIENT.to_owned())
                 }
             };
-            if !is_for_client(from_outside.state) {
+            // It sees no native frames, and it is not to sample its own process all day.
+            if alone || order.native || !is_for_client(from_outside.state) {
                 return from_outside;
             }
             ask_client(id, &order, wait, &from_outside.facts.fix).await.unwrap_or(from_outside)
@@ -102,7 +103,14 @@ async fn ask_client(
         return None;
     }
 
-    let mut end = timeout(wait, exchange(stream, id, order)).await.ok()?.ok()?;
+    let exchanged = timeout(wait, exchange(stream, id, order)).await;
+    let mut end = match exchanged.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
+        Ok(end) => end,
+        Err(error) => {
+            let why = format!("the client inside of the process: {error}");
+            return Some(CaptureEnd::failed(id, failure_of(&error), why));
+        }
+    };
     // What would let the profiler read it, which sees states of threads as well.
     if order.kind == CaptureKind::Cpu {
         fix.clone_into(&mut end.facts.fix);

@@ -127,7 +127,7 @@ async fn the_client_inside_answers_for_its_own_process_alone() {
 
         let mut profiler = Profiler::new(&place.settings());
         let order = ProfilerOrder { pid, ..order() };
-        profiler.start(CaptureStart { id: id(), order });
+        profiler.start(CaptureStart { id: id(), order, past: None, from_outside: false });
         let end = profiler.next().await;
         assert_eq!(end.state, expected, "{pid}");
         assert!(end.facts.fix.contains("plimsoll-profiler.socket"), "{end:?}");
@@ -138,7 +138,7 @@ async fn the_client_inside_answers_for_its_own_process_alone() {
 async fn without_a_profiler_the_failure_names_the_command() {
     let place = Place::new();
     let mut profiler = Profiler::new(&place.settings());
-    profiler.start(CaptureStart { id: id(), order: order() });
+    profiler.start(CaptureStart { id: id(), order: order(), past: None, from_outside: false });
     let end = profiler.next().await;
     assert_eq!((end.id, end.state), (id(), CaptureState::Failed(CaptureFailure::NoProfiler)));
     assert!(end.facts.fix.contains("systemctl enable --now plimsoll-profiler.socket"), "{end:?}");

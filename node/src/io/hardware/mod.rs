@@ -48,6 +48,8 @@ mod throttle;
 mod timekeeping;
 mod watched;
 
+pub(in crate::io) use watched::processes_called;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

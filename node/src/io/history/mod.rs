@@ -30,6 +30,7 @@ pub use stats::HistoryStats;
 use stats::SharedStats;
 pub use store::Answer;
 use store::Store;
+pub(in crate::io) use store::reason;
 
 enum Job {
     Write(Record, Wall),

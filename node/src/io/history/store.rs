@@ -228,7 +228,7 @@ fn take_set(answering: &mut Answering, records: &[Record<&[u8]>]) -> bool {
 }
 
 /// The label of a failed write.
-fn reason(error: &io::Error) -> &'static str {
+pub(in crate::io) fn reason(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => "not_writable",

@@ -13,9 +13,11 @@ use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::inputs::{self, InputStats};
 use super::{ingest, scrape};
+use crate::core::continuous::ContinuousStats;
 use crate::core::{Status, captures::CaptureStats, outbox::BreakerState, spool::SpoolStats};
 use crate::io::cost::Stage;
 use crate::io::history::HistoryStats;
+use crate::io::profiles::ProfileStats;
 
 /// What the driver reports for one request.
 #[derive(Debug)]
@@ -30,6 +32,7 @@ pub struct AgentStats {
     /// Restarts of tasks and threads, by task.
     pub task_restarts: BTreeMap<&'static str, u64>,
     pub history: Option<HistoryStats>,
+    pub profiles: ProfileStats,
 }
 
 pub(super) fn page(stats: &AgentStats) -> String {
@@ -51,6 +54,9 @@ pub(super) fn page(stats: &AgentStats) -> String {
     add_outcomes(&page, status);
     add_spool(&page, &status.spool);
     add_captures(&page, &status.captures);
+    if let Some(continuous) = &status.continuous {
+        add_profiles(&page, continuous, &stats.profiles);
+    }
     if let Some(history) = &stats.history {
         add_history(&page, history);
     }
@@ -264,6 +270,23 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
 
     page.about("Failed writes to the spool")
         .counter("plimsoll_agent_spool_write_failures_total", spool.failures);
+}
+
+fn add_profiles(page: &Page, continuous: &ContinuousStats, stored: &ProfileStats) {
+    page.about("Turns of processes in continuous profiling; each has one outcome or is active")
+        .counter("plimsoll_agent_profiles_turns_total", continuous.turns);
+    page.about("Turns that ended, per outcome and reason").counters(
+        "plimsoll_agent_profiles_total",
+        ["outcome", "reason"],
+        continuous.outcomes.iter().map(|((outcome, reason), n)| ([*outcome, *reason], *n)),
+    );
+    page.about("Turns that run or are being stored")
+        .gauge("plimsoll_agent_profiles_active", continuous.running + continuous.storing);
+    page.about("Processes that are profiled all the time")
+        .gauge("plimsoll_agent_profiles_processes", continuous.watched);
+    page.about("Bytes of stored profiles").gauge("plimsoll_agent_profiles_bytes", stored.bytes);
+    page.about("Segments of profiles found damaged or of another version, at most in one reading")
+        .gauge("plimsoll_agent_profiles_unread_segments", stored.unread_segments);
 }
 
 fn add_captures(page: &Page, captures: &CaptureStats) {

@@ -31,7 +31,8 @@
 
   const figure = (of, unit) => `${Number(of.toPrecision(3))} ${unit}`;
   const scaled = (of, steps) => {
-    const [size, unit] = steps.find(([size]) => Math.abs(of) >= size) ?? steps.at(-1);
+    const fits = ([size]) => of === 0 || Math.abs(of) >= size;
+    const [size, unit] = steps.find(fits) ?? steps.at(-1);
     return figure(of / size, unit);
   };
   const times = { nanoseconds: 1e9, microseconds: 1e6, milliseconds: 1e3, seconds: 1 };

@@ -11,7 +11,7 @@ use prost::{DecodeError, Message, decode_length_delimiter};
 
 use super::error::{PprofError, within};
 use super::messages::{
-    Function, Label, Location, NODE, ProfileMessage, RANK, STATE, SampleMessage, THREAD,
+    Function, Label, Location, NODE, PROCESS, ProfileMessage, RANK, STATE, SampleMessage, THREAD,
 };
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{
@@ -224,6 +224,7 @@ impl Tables {
                 STATE => labels.state = ThreadState::parse(text.as_str()),
                 NODE => labels.node = text,
                 RANK => labels.rank = text,
+                PROCESS => labels.process = text,
                 _ => {}
             }
         }

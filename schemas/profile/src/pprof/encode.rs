@@ -10,8 +10,8 @@ use prost::Message;
 
 use super::error::{PprofError, within};
 use super::messages::{
-    COUNT, Function, Label, Line, Location, Mapping, NODE, ProfileMessage, RANK, SAMPLES, STATE,
-    SampleMessage, THREAD, ValueTypeMessage,
+    COUNT, Function, Label, Line, Location, Mapping, NODE, PROCESS, ProfileMessage, RANK, SAMPLES,
+    STATE, SampleMessage, THREAD, ValueTypeMessage,
 };
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX};
@@ -134,6 +134,7 @@ impl<'a> Tables<'a> {
             (STATE, labels.state.map_or("", ThreadState::as_str)),
             (NODE, labels.node.as_str()),
             (RANK, labels.rank.as_str()),
+            (PROCESS, labels.process.as_str()),
         ];
         let known = texts.into_iter().filter(|(_, text)| !text.is_empty());
         known.map(|(key, text)| Label { key: self.text(key), str: self.text(text) }).collect()

@@ -12,6 +12,7 @@ pub(super) const THREAD: &str = "thread";
 pub(super) const STATE: &str = "state";
 pub(super) const NODE: &str = "node";
 pub(super) const RANK: &str = "rank";
+pub(super) const PROCESS: &str = "process";
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProfileMessage {

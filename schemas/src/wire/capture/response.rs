@@ -40,6 +40,9 @@ pub struct CaptureFacts {
     /// What was measured. A program of an earlier version measures stacks, whatever is ordered.
     #[serde(skip_serializing_if = "CaptureKind::is_cpu")]
     pub kind: CaptureKind,
+    /// Whether its stacks have native frames too; likewise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub native: bool,
     /// How stacks were read: `profiler` from outside, `client` by the client inside.
     pub rung: String,
     /// The process; before it is found the one that was ordered, or 0.

@@ -76,6 +76,7 @@ fn request(step: CaptureStep) -> CaptureRequest {
 fn response() -> CaptureResponse {
     let facts = CaptureFacts {
         kind: CaptureKind::Cpu,
+        native: false,
         rung: "profiler".to_owned(),
         pid: 4711,
         command: "python3".to_owned(),

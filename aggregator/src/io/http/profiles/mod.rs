@@ -1,5 +1,5 @@
-//! Captured profiles over HTTP: ordered, stopped and named with the token, listed, and shown in each
-//! of their forms.
+//! Captured profiles over HTTP: ordered, stopped and named with the token, listed, and shown in
+//! each of their forms.
 //! What takes time is computed off the driver's thread, for one request at a time.
 //!
 //! DESIGN A184.
@@ -23,7 +23,6 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::CaptureId;
 use tokio::sync::Mutex as Turn;
 
-#[cfg(test)]
 pub(super) use requests::KeepBody;
 use requests::{ListQuery, Wanted};
 
@@ -161,7 +160,7 @@ fn newest_first(ProfileSource { rows, store, .. }: ProfileSource) -> Vec<Profile
     let all: BTreeMap<CaptureId, ProfileRow> =
         rows.into_iter().chain(kept).map(|row| (row.id, row)).collect();
     let mut all: Vec<ProfileRow> = all.into_values().collect();
-    all.sort_by(|a, b| b.start_seconds.total_cmp(&a.start_seconds).then(a.node.cmp(&b.node)));
+    all.sort_by(|a, b| b.made_at().total_cmp(&a.made_at()).then(a.node.cmp(&b.node)));
     all
 }
 

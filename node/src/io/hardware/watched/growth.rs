@@ -1,4 +1,5 @@
-//! Whether the resident memory of a watch grows steadily, and how fast at least and at most. No I/O.
+//! Whether the resident memory of a watch grows steadily, and how fast at least and at most. No
+//! I/O.
 //!
 //! Keeps the minimum of each slot of time, so that memory that comes and goes within a slot leaves
 //! no trace, and draws the Theil-Sen slope through these: the median of the slopes of all pairs,

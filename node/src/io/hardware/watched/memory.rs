@@ -60,6 +60,10 @@ fn kib(
 /// What is left below the tightest limit of its control groups, or in the machine.
 fn headroom(root: &Root, processes: &Processes, pid: u32) -> Option<u64> {
     let number = |path: &str| root.line(path).ok()?.parse::<u64>().ok();
+    let figure = |path: &str, key: &str| {
+        let mut space = Vec::new();
+        table::figure(root.kept(path).read(&mut space).ok()?, key).ok()
+    };
     let group = processes.file(pid, "cgroup").ok().flatten().unwrap_or_default();
     let group = str::from_utf8(&group).unwrap_or_default();
     // A line of the unified hierarchy; others have no common file of memory.
@@ -70,12 +74,12 @@ fn headroom(root: &Root, processes: &Processes, pid: u32) -> Option<u64> {
         let file = |name: &str| format!("sys/fs/cgroup/{path}/{name}");
         // Without a limit the file has a word.
         let limit = number(&file("memory.max"))?;
-        Some(limit.saturating_sub(number(&file("memory.current"))?))
+        // The kernel drops pages of files first.
+        let dropped_first = figure(&file("memory.stat"), "inactive_file").unwrap_or_default();
+        let used = number(&file("memory.current"))?.saturating_sub(dropped_first);
+        Some(limit.saturating_sub(used))
     });
 
-    let mut space = Vec::new();
-    let mut machine = root.kept("proc/meminfo");
-    let of_machine = machine.read(&mut space).ok();
-    let available = of_machine.and_then(|text| table::figure(text, "MemAvailable:").ok());
+    let available = figure("proc/meminfo", "MemAvailable:");
     in_groups.chain(available.map(|kib| kib.saturating_mul(KIB))).min()
 }

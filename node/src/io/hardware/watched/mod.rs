@@ -11,6 +11,8 @@ mod memory;
 mod process;
 mod usage;
 
+use std::path::Path;
+
 use crate::limits::{
     GROWTH_LIMIT_SECONDS_MAX, WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCH_MEMORY_EVERY,
     WATCHED_PROCESSES_MAX,
@@ -125,6 +127,12 @@ impl Units {
             page_bytes: configured(SysconfVar::PAGE_SIZE).map_or(4_096, u64::from),
         }
     }
+}
+
+/// The processes of this machine that have one of these names.
+pub(in crate::io) fn processes_called(root: &Path, names: &[&str]) -> Vec<u32> {
+    let (found, _unlisted) = find::by_names(&Processes::below(&Root::new(root)), names);
+    found.into_iter().flatten().flatten().collect()
 }
 
 impl Watched {

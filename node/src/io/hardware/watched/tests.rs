@@ -353,7 +353,9 @@ fn memory_is_summed_and_a_leak_has_a_time_until_its_limit() {
     write(&machine.path("proc/meminfo"), format!("MemAvailable: {} kB\n", kib(gib)).as_bytes());
     write(&machine.path("sys/fs/cgroup/a/b/memory.current"), b"1000");
     write(&machine.path("sys/fs/cgroup/a/b/memory.max"), b"max");
-    write(&machine.path("sys/fs/cgroup/a/memory.current"), b"1000");
+    // Of which 9 000 bytes are pages of files.
+    write(&machine.path("sys/fs/cgroup/a/memory.current"), b"10000");
+    write(&machine.path("sys/fs/cgroup/a/memory.stat"), b"anon 1000\ninactive_file 9000\n");
     write(&machine.path("sys/fs/cgroup/a/memory.max"), format!("{}", gib / 2 + 1_000).as_bytes());
     for pid in [7, 8] {
         let status = b"Name:\tworker\nVmHWM:\t    2048 kB\nVmSwap:\t       4 kB\n";

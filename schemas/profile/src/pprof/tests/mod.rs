@@ -41,6 +41,7 @@ fn small() -> Profile {
             state: Some(state),
             node: "node-7".into(),
             rank: "3".into(),
+            ..SampleLabels::default()
         };
         profile.add(Stack::new(frames), labels, count);
     }

@@ -110,6 +110,7 @@ fn wanted(profile: &Profile) -> Vec<String> {
             ("state", state),
             ("node", sample.labels.node.as_str()),
             ("rank", sample.labels.rank.as_str()),
+            ("process", sample.labels.process.as_str()),
         ];
         let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
         let labels: String = labels.map(|(key, value)| format!("{key}={value};")).collect();

@@ -196,6 +196,15 @@ fn wholes() -> [(&'static str, Value); 7] {
             "required": ["operation"],
             "properties": { "pid": none, "operation": { "type": "string" } },
         },
+        {
+            "required": ["kind", "from", "to"],
+            "properties": {
+                "kind": { "const": "past" },
+                "pid": none,
+                "operation": none,
+                "labels": { "maxProperties": 0 },
+            },
+        },
     ]);
     let profile = json!({ "node": "n7", "operation": "epoch_hook", "labels": { "rank": "3" } });
     [

@@ -1,15 +1,19 @@
-//! Takes samples on a schedule and counts stacks.
+//! Takes samples on a schedule and counts stacks. `native` takes those of native code in between.
+
+mod native;
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use plimsoll_clock::Clock;
+use native::{NativeStack, off_cpu};
+use plimsoll_clock::{Clock, Deadline};
 use plimsoll_profile::{
     Frame, Profile, SampleLabels, Stack, ThreadState, ValueType, WAITING_FOR_GIL,
 };
 use plimsoll_schemas::time::nanos;
 
 use crate::memory::ReadError;
+use crate::native::{Native, Ready};
 use crate::order::{Order, Threads};
 use crate::output::{Capture, Counts, End};
 use crate::reader::{Readings, ThreadReading};
@@ -22,18 +26,23 @@ use crate::target::presence::Presence;
 pub(crate) const RUNG: &str = "profiler";
 /// Leaf frame of a thread that collects garbage.
 pub const COLLECTING: &str = "<GC>";
+/// Time in which a cancelled capture ends.
+const CANCEL_STEP: Duration = Duration::from_millis(100);
 
 /// Ends a capture from another thread. Clones end the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<(Mutex<bool>, Condvar)>);
 
 /// One capture in progress.
-#[derive(Debug)]
 pub struct Sampler<'a> {
     target: Target,
     order: &'a Order,
+    /// Periods that a tick stands for.
+    stride: u32,
     profile: Profile,
     counts: Counts,
+    /// Since the last look at the process.
+    taken: Vec<NativeStack>,
 }
 
 impl Cancel {
@@ -55,49 +64,94 @@ impl Cancel {
 impl<'a> Sampler<'a> {
     pub fn new(target: Target, order: &'a Order) -> Self {
         let profile = Profile::new(ValueType::wall(), nanos(order.period()));
-        Self { target, order, profile, counts: Counts::default() }
+        let stride = native::stride(&target, order.period());
+        Self { target, order, stride, profile, counts: Counts::default(), taken: Vec::new() }
     }
 
     /// Samples until the time is over, the process ends or `cancel` is used.
     pub fn run(mut self, cancel: &Cancel) -> Capture {
         let clock = Clock::start();
         let started = clock.now();
-        let mut schedule = Schedule::new(self.order.period(), self.order.length);
+        let mut schedule = Schedule::new(self.order.period() * self.stride, self.order.length);
 
         let ended = loop {
             let now = clock.now().mono.since(started.mono);
             let due = schedule.next(nanos(now)).map_or(self.order.length, Duration::from_nanos);
-            if cancel.wait(due.saturating_sub(now)) {
-                break End::Cancelled;
+            if self.wait(due.saturating_sub(now), cancel) {
+                break self.settle().unwrap_or(End::Cancelled);
             }
             if due == self.order.length {
-                break End::Complete;
+                break self.settle().unwrap_or(End::Complete);
             }
             match self.tick() {
-                None => self.counts.ticks += 1,
+                None => self.counts.ticks += u64::from(self.stride),
                 Some(ended) => break ended,
             }
         };
 
-        self.counts.missed = schedule.missed();
+        self.counts.missed += schedule.missed() * u64::from(self.stride);
         self.profile.started_at = started.wall;
         self.profile.duration_ns = nanos(clock.now().mono.since(started.mono));
         self.finish(ended)
     }
 
+    /// Waits for the next tick, and takes native samples; whether it was cancelled.
+    fn wait(&mut self, span: Duration, cancel: &Cancel) -> bool {
+        let deadline = Deadline::within(span);
+        // Python's frames are read right after each sample; without, samples keep until the tick.
+        let is_at_once = self.target.native.is_some() && self.target.python.is_some();
+        while is_at_once && !deadline.has_passed() {
+            let step = deadline.remaining().min(CANCEL_STEP);
+            self.take(|native| native.wait(step));
+            if cancel.wait(Duration::ZERO) {
+                return true;
+            }
+        }
+
+        let is_cancelled = cancel.wait(deadline.remaining());
+        self.take(Native::all);
+        is_cancelled
+    }
+
+    fn take(&mut self, ready: impl FnOnce(&mut Native) -> Vec<Ready>) {
+        let ready = self.target.native.as_mut().map(ready).unwrap_or_default();
+        native::take(&mut self.target, ready, &mut self.counts, &mut self.taken);
+    }
+
+    /// Books native stacks once it is sure that they are of the process that is meant; how it ended
+    /// if it did.
+    fn settle(&mut self) -> Option<End> {
+        match self.target.pin.presence() {
+            Presence::Exited => return Some(End::Exited),
+            Presence::Replaced => return Some(End::Replaced),
+            Presence::Same => {}
+        }
+        for NativeStack { label, frames } in std::mem::take(&mut self.taken) {
+            match frames {
+                Some(frames) => {
+                    self.add(frames, Observed { label, state: ThreadState::Running }, 1);
+                }
+                None => self.counts.torn += 1,
+            }
+        }
+        None
+    }
+
     /// Takes one sample; returns how the process ended if it did.
     fn tick(&mut self) -> Option<End> {
-        let read = self.target.reader.sample();
+        let read = match (&mut self.target.python, &self.target.native) {
+            (Some(python), _) => python.reader.sample(),
+            (None, native) => Ok(off_cpu(native.iter().flat_map(Native::threads))),
+        };
         let readings = read.as_ref().map_or(&[][..], |readings| &readings.threads);
         let threads = &mut self.target.threads;
         let observed: Vec<Option<Observed>> =
             readings.iter().map(|read| threads.observe(read.native_id, read.gil)).collect();
 
         // Only now is it sure that all of this was of the process that is meant.
-        match self.target.pin.presence() {
-            Presence::Exited => return Some(End::Exited),
-            Presence::Replaced => return Some(End::Replaced),
-            Presence::Same => {}
+        let ended = self.settle();
+        if ended.is_some() {
+            return ended;
         }
         match read {
             Ok(readings) => self.book(readings, observed),
@@ -109,6 +163,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn book(&mut self, readings: Readings, observed: Vec<Option<Observed>>) {
+        let is_native = self.target.native.is_some();
         self.counts.torn += u64::from(readings.is_list_torn);
         for (reading, observed) in readings.threads.into_iter().zip(observed) {
             let ThreadReading { stack, holds_gil, is_collecting, .. } = reading;
@@ -116,6 +171,8 @@ impl<'a> Sampler<'a> {
                 continue;
             }
             match (stack, observed) {
+                // Its stacks are native samples.
+                (_, Some(observed)) if is_native && observed.state == ThreadState::Running => {}
                 (Some(frames), _) if frames.is_empty() => self.counts.empty += 1,
                 (Some(mut frames), Some(mut observed)) => {
                     if is_collecting {
@@ -127,7 +184,7 @@ impl<'a> Sampler<'a> {
                     {
                         observed.state = ThreadState::Running;
                     }
-                    self.book_stack(frames, observed);
+                    self.add(frames, observed, self.stride);
                 }
                 // A thread that is no longer there may have ended before its stack was read.
                 _ => self.counts.torn += 1,
@@ -135,27 +192,29 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn book_stack(&mut self, mut root_first: Vec<Arc<Frame>>, observed: Observed) {
+    fn add(&mut self, mut root_first: Vec<Arc<Frame>>, observed: Observed, periods: u32) {
         let Observed { label: thread, state } = observed;
         // Under the function that waits, so that a flame graph shows which ones do.
         if state == ThreadState::Gil {
             root_first.push(Frame::marker(WAITING_FOR_GIL));
         }
         let labels = SampleLabels { thread, state: Some(state), ..SampleLabels::default() };
-        self.profile.add(Stack::new(root_first), labels, 1);
-        self.counts.whole += 1;
+        self.profile.add(Stack::new(root_first), labels, periods.into());
+        self.counts.whole += u64::from(periods);
     }
 
     fn finish(mut self, ended: End) -> Capture {
-        let Self { counts, target: Target { version: python, .. }, .. } = self;
-        for fact in [
-            format!("plimsoll.rung={RUNG}"),
-            format!("plimsoll.python={python}"),
-            format!("plimsoll.torn={}", counts.torn),
-            format!("plimsoll.lost={}", counts.missed),
-        ] {
-            self.profile.add_comment(fact.into());
-        }
-        Capture { profile: self.profile, python, ended, counts }
+        let Self { counts, target: Target { python, native, .. }, .. } = self;
+        let python = python.map(|python| python.version);
+        let native = native.map(|native| native.facts());
+        let facts = [
+            Some(format!("plimsoll.rung={RUNG}")),
+            python.map(|version| format!("plimsoll.python={version}")),
+            native.map(|native| format!("plimsoll.native={native}")),
+            Some(format!("plimsoll.torn={}", counts.torn)),
+            Some(format!("plimsoll.lost={}", counts.missed)),
+        ];
+        facts.into_iter().flatten().for_each(|fact| self.profile.add_comment(fact.into()));
+        Capture { profile: self.profile, python, native, ended, counts }
     }
 }
