@@ -53,7 +53,7 @@ pub const SPANS_PER_CALL_MAX: usize = 1_024;
 pub const STACK_DUMP_BYTES: u32 = 32 << 10;
 /// Of a thread's samples that were not read yet: seven of them. What finds no room is lost.
 pub const RING_BYTES: usize = 256 << 10;
-/// Periods after which samples are read that wake nobody; a ring holds some more.
+/// Periods after which samples are read that wake no reader; a ring holds some more.
 pub const STRIDE_MAX: u32 = 4;
 /// Events of a thread that are read at once: more than its ring has.
 pub const EVENTS_AT_ONCE_MAX: usize = 64;

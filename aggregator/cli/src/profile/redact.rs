@@ -138,6 +138,7 @@ mod tests {
             let mut redactor = Redactor::new(what);
             redactor.know(&named());
             let redacted = redactor.redacted(&named());
+
             assert_eq!(redacted.value(), 40);
             let sample = redacted.samples().next().unwrap();
             let frames: Vec<String> =
@@ -151,6 +152,7 @@ mod tests {
                 "[truncated]",
             ];
             assert_eq!(frames, wanted);
+
             let labels = sample.labels;
             assert_eq!((labels.thread.as_str(), labels.node.as_str()), ("thread-1", "node-1"));
             assert_eq!((labels.rank.as_str(), labels.state), ("3", Some(ThreadState::Gil)));

@@ -44,7 +44,7 @@ fn only_the_thread_that_holds_the_lock_counts() {
         let count: u64 = held.iter().filter(is_holder).map(|stack| stack.count).sum();
         assert!(count >= capture.counts.ticks * 8 / 10, "{python:?} {:?}", capture.counts);
 
-        // All rest: nobody has it but for some microseconds.
+        // All rest: no thread has it for longer than some microseconds.
         let program = Program::start(&python, &HOLDERS.replace("LAST", "release"));
         let capture = capture_of_holder(&program);
         assert!(capture.counts.whole * 2 < capture.counts.ticks, "{python:?} {:?}", capture.counts);

@@ -96,7 +96,7 @@ pub enum Ended {
     Nothing,
 }
 
-/// A profile to be stored; [`Continuous::on_stored`] is told what became of it.
+/// A profile to be stored; [`Continuous::on_stored`] takes what became of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeptProfile {
     pub pid: u32,
@@ -207,7 +207,7 @@ impl Continuous {
         Some(ContinuousEffect::Start(CaptureStart { id, order, past: None, from_outside: true }))
     }
 
-    /// Those that nobody reports an end of.
+    /// Those whose end was not reported in time.
     fn give_up(&mut self, now: Mono) {
         let is_over = |of: &Watched| of.running.filter(|(_, until)| now >= *until);
         let over: Vec<CaptureId> =

@@ -10,13 +10,13 @@ use crate::tests::{profile, profiles, stack};
 use plimsoll_schemas::time::Wall;
 
 const SECOND: u64 = 1_000_000_000;
-const NOBODY: &str = "";
+const UNNAMED: &str = "";
 
 fn segment(profiles: &[Profile]) -> Vec<u8> {
     let (mut writer, mut segment) = (Writer::default(), SEGMENT_BEGIN.to_vec());
     for (place, profile) in profiles.iter().enumerate() {
         let pid = u32::try_from(place % 3).unwrap();
-        writer.append(pid, &NOBODY.into(), profile, &mut segment).unwrap();
+        writer.append(pid, &UNNAMED.into(), profile, &mut segment).unwrap();
     }
     segment
 }
@@ -160,7 +160,7 @@ fn a_second_record_of_the_same_stacks_takes_a_few_bytes() {
 #[test]
 fn a_profile_of_something_else_is_refused() {
     let (cpu, mut segment) = (Profile::new(ValueType::cpu(), 1), Vec::new());
-    let refused = Writer::default().append(1, &NOBODY.into(), &cpu, &mut segment);
+    let refused = Writer::default().append(1, &UNNAMED.into(), &cpu, &mut segment);
     assert_eq!((refused, segment.len()), (Err(WriterError::OtherType), 0));
 }
 
