@@ -82,9 +82,13 @@ pub const PROGRAM_READ_BYTES_MAX: u64 = 64 << 20;
 pub const RUNTIME_OFFSET_MAX: usize = 1 << 20;
 /// The same of the smaller structures, which are read at once.
 pub const FIELD_OFFSET_MAX: usize = 4_096;
-/// Open files of threads of one capture: of two, they are fewer than the 1 024 files that a process
-/// may usually open.
+/// Open files of threads of one capture: of two captures, they are fewer than the 1 024 files that
+/// a process may usually open.
 pub const THREAD_FILES_MAX: usize = 384;
+/// Threads of which files stay open; those of more are opened for each sample.
+pub const THREADS_OPEN_MAX: usize = 288;
+/// The first of them, which have two. The others are read in each sample.
+pub const THREADS_COUNTED_MAX: usize = THREAD_FILES_MAX - THREADS_OPEN_MAX;
 
 /// Orders that are carried out at one time: a process at fault and a healthy one beside it, and
 /// 16 that the node profiles all the time, which so never keep an ordered one out.

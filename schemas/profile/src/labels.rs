@@ -5,9 +5,9 @@ use crate::name::Name;
 /// Whether a sampled thread had a processor, waited, or waited for the interpreter's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadState {
-    /// It ran, or waited for a processor alone.
+    /// It ran, or others needed its processor.
     Running,
-    /// It waited for input, a lock, another process or a timer.
+    /// It waited for input, a lock, another process or a timer, or had not gone on since.
     Waiting,
     /// It waited for the global interpreter lock.
     Gil,

@@ -2,15 +2,15 @@
 //! that keeps and subtracts them, and the pages that show them.
 //!
 //! [`Profile`] is the model. [`pprof`] are its files, read as hostile. [`merge`] adds profiles,
-//! [`subtract`] compares a culprit with a peer, [`functions()`] ranks. [`flame`] makes the tree of
-//! either, [`svg`] its picture and [`html`] its page. [`folded`], [`speedscope`], [`trace_events`]
-//! and [`summary`] are for other programs; [`series`] are files of many profiles over time.
-//! [`limits`] bounds all of them. The crate has no input or output and no clock; the same profile
-//! always has the same bytes, tree and picture.
+//! [`subtract`] compares a culprit with a peer, [`functions()`] ranks, [`Redactor`] hides names.
+//! [`flame`] makes the tree of either, [`svg`] its picture and [`html`] its page. [`folded`],
+//! [`speedscope`], [`trace_events`] and [`summary`] are for other programs; [`series`] are files of
+//! many profiles over time. [`limits`] bounds all of them. The crate has no input or output and no
+//! clock; the same profile always has the same bytes, tree and picture.
 //!
 //! Files, from the bottom up: `name`, `stack`, `labels`, `profile`; `functions`, `merge`,
-//! `difference`; `pprof`, `folded`, `series`, `speedscope`, `summary`; `flame`, `trace_events`,
-//! `colour`, `shown`, `svg`, `html`.
+//! `difference`, `redact`; `pprof`, `folded`, `series`, `speedscope`, `summary`; `flame`,
+//! `trace_events`, `colour`, `shown`, `svg`, `html`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -27,6 +27,7 @@ mod merge;
 mod name;
 pub mod pprof;
 mod profile;
+mod redact;
 pub mod series;
 mod shown;
 pub mod speedscope;
@@ -44,4 +45,5 @@ pub use labels::{SampleLabels, ThreadState};
 pub use merge::merge;
 pub use name::Name;
 pub use profile::{Profile, Sample, ValueType};
+pub use redact::{Redaction, Redactor};
 pub use stack::{Frame, Stack, TRUNCATED, WAITING_FOR_GIL};

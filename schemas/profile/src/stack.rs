@@ -136,6 +136,14 @@ impl Stack {
     }
 }
 
+impl From<Arc<[Arc<Frame>]>> for Stack {
+    /// Of frames that others share, root first.
+    fn from(root_first: Arc<[Arc<Frame>]>) -> Self {
+        let is_within = (1..=FRAMES_MAX).contains(&root_first.len());
+        if is_within { Self(root_first) } else { Self::new(root_first.to_vec()) }
+    }
+}
+
 impl Ord for Stack {
     /// By their frames. A profile shares its frames, so most are equal by their address; a sampler
     /// compares ten stacks for each sample.
@@ -162,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_deep_stack_keeps_the_frames_near_its_leaf() {
-        let frames = |n: u32| (1..=n).map(|line| Frame::new("f", "a.py", line)).collect();
+        let frames = |n: u32| (1..=n).map(|line| Frame::new("f", "a.py", line)).collect::<Vec<_>>();
         let whole = Stack::new(frames(128));
         assert!(!whole.is_truncated());
         assert_eq!(whole.frames().len(), 128);
@@ -172,6 +180,11 @@ mod tests {
         assert_eq!(cut.frames().len(), 128);
         assert_eq!((cut.frames()[1].line, cut.frames()[127].line), (4, 130));
         assert_eq!(Stack::new(cut.frames().to_vec()), cut);
+
+        for depth in [0, 128, 130] {
+            let shared: Arc<[Arc<Frame>]> = frames(depth).into();
+            assert_eq!(Stack::from(shared), Stack::new(frames(depth)), "{depth}");
+        }
     }
 
     #[test]

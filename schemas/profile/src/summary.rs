@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::difference::{Difference, Sides};
 use crate::functions::{FunctionTotal, functions};
 use crate::labels::ThreadState;
 use crate::profile::Profile;
@@ -43,6 +44,23 @@ pub fn of_profile(id: &str, profile: &Profile, state: Option<ThreadState>, top: 
     summary
 }
 
+/// The `top` functions that differ most. Values are per second of each side: `a` of the peer, `b`
+/// of the culprit.
+#[must_use]
+pub fn of_difference(difference: &Difference, top: usize) -> Value {
+    let unit = difference.value_type.unit.as_str();
+    let (unit, scale) = per_second(unit).map_or((unit, 1.0), |of| ("seconds", of));
+    let sides = |of: Sides| {
+        let [a, b] = [of.peer, of.culprit].map(|side| side / scale);
+        json!({"a": a, "b": b, "difference": b - a})
+    };
+    let rows = difference.rank(top).into_iter().map(|of| {
+        json!({"name": of.frame.function.as_str(), "file": of.frame.file.as_str(),
+               "line": of.frame.line, "self": sides(of.own), "cumulative": sides(of.total)})
+    });
+    json!({"unit": unit, "top_functions": rows.collect::<Vec<_>>()})
+}
+
 fn row(of: &FunctionTotal, whole: u64, unit: &str, scale: f64) -> Value {
     let percent = |value: u64| 100.0 * value as f64 / whole.max(1) as f64;
     let mut row = Map::new();
@@ -75,6 +93,18 @@ mod tests {
         let wanted = json!({"profile_id": "p7", "kind": "wall", "state": "all",
             "duration_seconds": 2.0, "total_seconds": 0.4, "top_functions": [main, load]});
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_difference_has_seconds_of_each_side() {
+        let slow: [(&[&str], u64); 1] = [(&["main:3", "load:5"], 30)];
+        let fast: [(&[&str], u64); 1] = [(&["main:3", "load:5"], 5)];
+        let [slow, fast] = [slow, fast].map(|of| profile(10_000_000, 1_000_000_000, &of));
+        let found = of_difference(&crate::subtract(&slow, &fast, None).unwrap(), 1);
+        let sides = json!({"a": 0.05, "b": 0.3, "difference": 0.25});
+        let load = json!({"name": "load", "file": "a.py", "line": 5, "self": sides,
+            "cumulative": sides});
+        assert_eq!(found, json!({"unit": "seconds", "top_functions": [load]}));
     }
 
     #[test]

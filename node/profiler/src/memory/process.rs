@@ -49,11 +49,11 @@ impl Memory for ProcessMemory {
     }
 }
 
-/// Several times what a slow machine takes, and less than an interrupt or another task does: some
-/// 0.3 µs for a range, and 0.1 µs for 1 KiB.
+/// Twice what it takes, and less than an interrupt or another task does: some 0.3 µs for a range,
+/// and 0.1 µs for 1 KiB.
 fn quick(spans: &[Span]) -> Duration {
     let bytes: usize = spans.iter().map(|span| span.bytes).sum();
-    let nanos = 3_000 + 500 * spans.len() + bytes / 4;
+    let nanos = 2_000 + 400 * spans.len() + bytes / 6;
     Duration::from_nanos(nanos as u64)
 }
 

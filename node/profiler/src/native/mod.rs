@@ -134,9 +134,8 @@ impl NativeSample {
     }
 }
 
-const GRANT: &str = "grant CAP_PERFMON (systemd: CAP_PERFMON in AmbientCapabilities and \
-                     CapabilityBoundingSet, perf_event_open in SystemCallFilter; containers: \
-                     cap_add PERFMON, and perf_event_open in the seccomp profile)";
+const GRANT: &str = "grant CAP_PERFMON and perf_event_open (systemd: AmbientCapabilities, \
+                     SystemCallFilter; containers: cap_add PERFMON, seccomp profile)";
 
 /// Of why the kernel gives no samples.
 fn fix(error: &io::Error) -> String {
@@ -157,13 +156,19 @@ fn fix_of(errno: Option<Errno>, paranoid: i32, error: &io::Error) -> String {
                 .to_owned()
         }
         Some(Errno::EMFILE) => "too few descriptors: raise LimitNOFILE (ulimit -n)".to_owned(),
+        Some(Errno::ENOMEM) => {
+            "too little memory may be locked: raise LimitMEMLOCK (ulimit -l)".to_owned()
+        }
         _ => format!("{error}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::remote_text::CHARS_MAX;
+
     use super::*;
+    use crate::order::ProcessId;
 
     #[test]
     fn what_stops_sampling_names_its_fix() {
@@ -173,11 +178,15 @@ mod tests {
             (Errno::EPERM, -1, "seccomp profile"),
             (Errno::ENOSYS, 2, "seccomp filter"),
             (Errno::EMFILE, 2, "LimitNOFILE"),
+            (Errno::ENOMEM, 2, "LimitMEMLOCK"),
             (Errno::EINVAL, 2, "Invalid argument"),
         ];
         for (errno, paranoid, part) in table {
-            let text = fix_of(Some(errno), paranoid, &errno.into());
+            let fix = fix_of(Some(errno), paranoid, &errno.into());
+            // The highest number of a process.
+            let text = Refusal::NotSampled { pid: ProcessId(1 << 22), fix }.to_string();
             assert!(text.contains(part), "{errno}: {text}");
+            assert!(text.len() <= CHARS_MAX, "it is cut on its way: {text}");
         }
     }
 }

@@ -47,6 +47,8 @@ pub enum Wakes {
 struct Ring {
     sampler: Sampler,
     thread: NativeThread,
+    /// Its thread has ended, and the samples before that may not have been taken.
+    is_over: bool,
 }
 
 /// A thread, as its own pid namespace numbers it and as profiles name it.
@@ -109,13 +111,14 @@ impl Rings {
         }
     }
 
-    /// Samples threads that started, and forgets those that ended; an error of one that is not
-    /// sampled.
+    /// Samples threads that started, and forgets those whose end it has seen before; an error of
+    /// one that is not sampled.
     pub(super) fn find_threads(&mut self) -> Option<io::Error> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let tasks = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
         let tasks: BTreeSet<i32> = tasks.collect();
-        self.rings.retain(|id, _| tasks.contains(id));
+        // All rings are read between two calls: one more time after its thread has ended.
+        self.rings.retain(|id, ring| !std::mem::replace(&mut ring.is_over, !tasks.contains(id)));
         self.unobserved.clear();
 
         let mut failed = None;
@@ -155,12 +158,13 @@ impl Rings {
             builder.sample(SampleFlag::CALLCHAIN).exclude_callchain_user(true);
         }
 
-        let sampler = builder.build()?.sampled(RING_BYTES)?;
+        // Once an event is there, a ring lacks memory alone; the kernel states EPERM of both.
+        let sampler = builder.build()?.sampled(RING_BYTES).map_err(|_| Errno::ENOMEM)?;
         if self.wakes == Wakes::EachSample {
             let (source, token) = (sampler.as_raw_fd(), Token(id.cast_unsigned() as usize));
             self.poll.registry().register(&mut SourceFd(&source), token, Interest::READABLE)?;
         }
-        self.rings.insert(id, Ring { sampler, thread });
+        self.rings.insert(id, Ring { sampler, thread, is_over: false });
         Ok(())
     }
 
@@ -180,7 +184,7 @@ impl Rings {
 
     /// The next event of a thread.
     pub(super) fn next(&mut self, Ready(id): Ready) -> Option<Event> {
-        let Ring { sampler, thread } = self.rings.get_mut(&id)?;
+        let Ring { sampler, thread, .. } = self.rings.get_mut(&id)?;
         let record = sampler.next_record()?;
         Some(match record.parse_record() {
             Ok(Record::Sample(sample)) => {
@@ -194,7 +198,7 @@ impl Rings {
     }
 
     pub(super) fn threads(&self) -> impl Iterator<Item = &NativeThread> {
-        self.rings.values().map(|ring| &ring.thread)
+        self.rings.values().filter(|ring| !ring.is_over).map(|ring| &ring.thread)
     }
 }
 
@@ -211,5 +215,42 @@ impl NativeSample {
             stack: sample.stack_user()?.to_vec(),
             kernel: kernel.filter(|at| *at < MARKS).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use plimsoll_clock::Stopwatch;
+
+    use super::*;
+
+    #[test]
+    fn samples_of_a_thread_that_ended_are_taken_once_more() {
+        let (started, is_started) = mpsc::channel();
+        let (go, is_sampled) = mpsc::channel();
+        let computing = thread::spawn(move || {
+            started.send(nix::unistd::gettid().as_raw()).unwrap();
+            is_sampled.recv().unwrap();
+            let watch = Stopwatch::start();
+            while watch.elapsed() < Duration::from_millis(200) {}
+        });
+        let id = is_started.recv().unwrap();
+        let pid = ProcessId(i32::try_from(std::process::id()).unwrap());
+        let mut rings = Rings::open(pid, Duration::from_millis(1), Wakes::Never).unwrap();
+        go.send(()).unwrap();
+        computing.join().unwrap();
+
+        assert!(rings.find_threads().is_none());
+        assert!(rings.threads().all(|thread| thread.native_id != u64::from(id.cast_unsigned())));
+        let samples = std::iter::from_fn(|| rings.next(Ready(id)));
+        let samples = samples.filter(|event| matches!(event, Event::Sample(_))).count();
+        // Beside other programs it has a processor for a small part of the time.
+        assert!(samples > 0);
+
+        assert!(rings.find_threads().is_none());
+        assert!(rings.next(Ready(id)).is_none() && !rings.all().iter().any(|ready| ready.0 == id));
     }
 }

@@ -6,14 +6,14 @@
 //!
 //! DESIGN N91.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_profile::{Frame, Name};
 
 use super::frame::Link;
 use super::lines::line_at;
-use super::parts::Parts;
+use super::parts::{Parts, first_field};
 use crate::layout::{BYTES_BEHIND_LENGTH, Instructions, Layout, LineTable};
 use crate::limits::{CODE_BYTES_MAX, CODES_MAX, FRAMES_KEPT_MAX};
 use crate::memory::{Address, Memory, ReadError, Span, half, mapped, word};
@@ -21,7 +21,7 @@ use crate::memory::{Address, Memory, ReadError, Span, half, mapped, word};
 /// Code objects of one process.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
-    known: HashMap<Address, Code>,
+    known: BTreeMap<Address, Code>,
     bytes: usize,
     /// Of all that are known.
     frames: usize,
@@ -52,7 +52,7 @@ struct Code {
     /// Of its instructions, in bytes.
     end: i64,
     /// By the offset of the instruction; `None` is that of an unknown one.
-    frames: HashMap<Option<i64>, Arc<Frame>>,
+    frames: BTreeMap<Option<i64>, Arc<Frame>>,
     read_at: Step,
     checked_at: Step,
 }
@@ -182,7 +182,7 @@ impl Code {
         let mut bytes = vec![0; parts.spans.iter().map(|span| span.bytes).sum()];
         memory.read(&parts.spans, &mut bytes)?;
 
-        let [units, first_line, _, name, file, _] = parts.split(&bytes);
+        let [units, fields, name, file, _] = parts.split(&bytes);
         let function = parts.name.text(name);
         let file = parts.file.text(file);
         let (Some(function), Some(file)) = (function, file) else { return Ok(None) };
@@ -195,7 +195,7 @@ impl Code {
             Instructions::Bytes(_) => 1,
         };
         let end = i64::try_from(word(units, 0)).unwrap_or(i64::MAX).saturating_mul(unit_bytes);
-        let first_line = half(first_line, 0);
+        let first_line = half(fields, layout.first_line - first_field(layout));
         Ok(Some(Self {
             parts,
             bytes,
@@ -204,7 +204,7 @@ impl Code {
             first_line,
             lines: layout.code.table,
             end,
-            frames: HashMap::new(),
+            frames: BTreeMap::new(),
             read_at: now,
             checked_at: now,
         }))

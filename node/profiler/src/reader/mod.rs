@@ -1,12 +1,13 @@
 //! Reads the stacks of one process: what its threads run, as far as its memory shows it.
 //!
-//! `threads` lists the threads of its interpreters, `stack` follows the frames of one, `code`
-//! names them. The target runs on meanwhile. A stack is *whole* when its bytes prove that its
-//! frames were there at one instant; otherwise it is read again, and after a bounded number of
-//! tries it counts as *torn*. Nothing is guessed.
+//! `threads` lists the threads of its interpreters, in one call if `ahead` knows them, `stack`
+//! follows the frames of one, `code` names them. The target runs on meanwhile. A stack is *whole*
+//! when its bytes prove that its frames were there at one instant; otherwise it is read again, and
+//! after a bounded number of tries it counts as *torn*. Nothing is guessed.
 //!
-//! DESIGN N90, N91, N92.
+//! DESIGN N90, N91, N92, N102.
 
+mod ahead;
 mod calls;
 mod code;
 mod frame;
@@ -18,22 +19,22 @@ mod stack;
 mod text;
 mod threads;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use ahead::Ahead;
 use code::{Codes, Step};
 use frame::Chain;
 use plimsoll_profile::Frame;
-use single::Listed;
 use stack::{Attempt, Calls, Plan};
 use threads::ThreadState;
 
 pub use code::Paths;
-pub use single::PythonStack;
+pub use single::{PythonStack, WholeStack};
 
-use crate::layout::{Layout, ThreadNumber};
+use crate::layout::Layout;
 use crate::limits::ATTEMPTS_MAX;
-use crate::memory::{Address, Memory, ReadError, Span, half, mapped};
+use crate::memory::{Address, Memory, ReadError, Span};
 
 /// Reads one process, and keeps between samples what need not be read again.
 #[derive(Debug)]
@@ -42,7 +43,9 @@ pub struct Reader<M> {
     layout: Layout,
     runtime: Address,
     plans: HashMap<Address, Plan>,
-    listed: Listed,
+    /// The threads of the last sample, and what was read to list them.
+    listed: Vec<ThreadState>,
+    ahead: Vec<Span>,
     codes: Codes,
     step: Step,
     calls: Calls,
@@ -61,10 +64,6 @@ pub struct ThreadReading {
     pub stack: Option<WholeStack>,
 }
 
-/// Frames that were there at one instant, root first; none of a thread that runs no Python
-/// function. Of a stack that is too deep there is one frame more than a profile keeps.
-pub type WholeStack = Vec<Arc<Frame>>;
-
 /// All threads of one instant, as far as they could be listed.
 #[derive(Debug, Default)]
 pub struct Readings {
@@ -82,6 +81,15 @@ struct DatedChain {
     at: Step,
 }
 
+impl ThreadReading {
+    fn of(thread: &ThreadState, stack: Option<WholeStack>) -> Self {
+        let ThreadState { native_id, lock, .. } = *thread;
+        let holds_gil = lock.holder == Some(thread.address);
+        let is_collecting = holds_gil && lock.is_collecting;
+        Self { native_id, gil: lock.gil, holds_gil, is_collecting, stack }
+    }
+}
+
 impl<M: Memory> Reader<M> {
     /// Of the process whose interpreter keeps its state at `runtime`.
     pub fn new(memory: M, layout: Layout, runtime: Address, paths: Paths) -> Self {
@@ -90,54 +98,58 @@ impl<M: Memory> Reader<M> {
             layout,
             runtime,
             plans: HashMap::new(),
-            listed: Listed::new(),
+            listed: Vec::new(),
+            ahead: Vec::new(),
             codes: Codes::new(paths),
             step: Step::default(),
             calls: Calls::default(),
         }
     }
 
-    /// Reads every thread once.
+    /// Reads every thread once, but for those that `stands` says have not run since the last
+    /// sample: their frames are the same, and keep their code objects alive. A thread that has
+    /// states in several interpreters may run any of them, and is always read.
     ///
     /// # Errors
     /// When the process has ended, or its memory may not be read.
-    pub fn sample(&mut self) -> Result<Readings, ReadError> {
+    pub fn sample(&mut self, mut stands: impl FnMut(u64) -> bool) -> Result<Readings, ReadError> {
         self.calls = Calls::of_sample();
-        let listed = threads::list(&self.memory, &self.layout, self.runtime)?;
-        let mut readings = Readings { is_list_torn: listed.is_torn, ..Readings::default() };
+        let ahead = Ahead::new(&self.memory, std::mem::take(&mut self.ahead));
+        let listed = threads::list(&ahead, &self.layout, self.runtime)?;
+        self.ahead = ahead.into_asked();
 
         // All stacks first: they are of nearly one instant, and one call checks the code objects of
         // all.
-        let mut plans = std::mem::take(&mut self.plans);
-        let mut chains = Vec::with_capacity(listed.threads.len());
+        let count = listed.threads.len();
+        let mut numbers = HashSet::with_capacity(count);
+        let again = listed.threads.iter().map(|thread| thread.native_id);
+        let shared: Vec<u64> = again.filter(|number| !numbers.insert(*number)).collect();
+        let mut plans = std::mem::replace(&mut self.plans, HashMap::with_capacity(count));
+        let mut chains = Vec::with_capacity(count);
         for thread in &listed.threads {
             let mut plan = plans.remove(&thread.address).unwrap_or_default();
-            plan.start(thread);
-            chains.push(self.chain(thread, &mut plan)?);
+            let stands = !shared.contains(&thread.native_id) && stands(thread.native_id);
+            plan.named.take_if(|(native_id, _)| !stands || *native_id != thread.native_id);
+            chains.push(match plan.named {
+                Some(_) => None,
+                None => {
+                    plan.start(thread);
+                    self.chain(thread, &mut plan)?
+                }
+            });
             self.plans.insert(thread.address, plan);
         }
         self.check(chains.iter().flatten())?;
 
-        self.listed.clear();
-        for (thread, chain) in listed.threads.into_iter().zip(chains) {
-            let stack = match chain {
-                Some(chain) => self.stack(&thread, chain)?,
-                None => None,
-            };
-            let native_id = self.native_id(&thread)?;
-            let lock = thread.lock;
-            let holds_gil = lock.holder == Some(thread.address);
-            let is_collecting = holds_gil && lock.is_collecting;
-            let gil = lock.gil;
-            readings.threads.push(ThreadReading {
-                native_id,
-                gil,
-                holds_gil,
-                is_collecting,
-                stack,
-            });
-            self.listed.insert(native_id, thread);
+        let mut readings = Readings { is_list_torn: listed.is_torn, ..Readings::default() };
+        for (thread, chain) in listed.threads.iter().zip(chains) {
+            let read = chain.map(|chain| self.stack(thread, chain)).transpose()?.flatten();
+            let plan = self.plans.entry(thread.address).or_default();
+            plan.named = read.map(|stack| (thread.native_id, stack)).or(plan.named.take());
+            let stack = plan.named.as_ref().map(|(_, stack)| stack.clone());
+            readings.threads.push(ThreadReading::of(thread, stack));
         }
+        self.listed = listed.threads;
         Ok(readings)
     }
 
@@ -146,9 +158,8 @@ impl<M: Memory> Reader<M> {
     /// # Errors
     /// When the process has ended, or its memory may not be read.
     pub fn thread(&mut self, native_id: u64) -> Result<PythonStack, ReadError> {
-        let Some(thread) = self.listed.get(&native_id).cloned() else {
-            return Ok(PythonStack::Absent);
-        };
+        let thread = self.listed.iter().find(|thread| thread.native_id == native_id).cloned();
+        let Some(thread) = thread else { return Ok(PythonStack::Absent) };
         self.calls = Calls::of_sample();
         for _ in 0..ATTEMPTS_MAX {
             let mut plan = self.plans.remove(&thread.address).unwrap_or_default();
@@ -159,20 +170,10 @@ impl<M: Memory> Reader<M> {
             self.check([&dated])?;
             if let Some(frames) = self.name(&dated)? {
                 let marks = dated.chain.links.iter().map(|link| link.is_called_by_c);
-                return Ok(PythonStack::whole(frames.into_iter().zip(marks)));
+                return Ok(PythonStack::whole(frames.iter().cloned().zip(marks)));
             }
         }
         Ok(PythonStack::Torn)
-    }
-
-    /// The thread's number in the kernel; 0 of one that ended.
-    fn native_id(&self, thread: &ThreadState) -> Result<u64, ReadError> {
-        let ThreadNumber::ByHandle { number, .. } = self.layout.thread_number else {
-            return Ok(thread.number);
-        };
-        let at = Address(thread.number).plus(number);
-        let bytes = mapped(self.memory.read_span(Span { start: at, bytes: 4 }))?;
-        Ok(bytes.map_or(0, |bytes| half(&bytes, 0).into()))
     }
 
     /// Reads a stack until it holds still; `None` when it does not, or the thread has ended.
@@ -248,11 +249,8 @@ impl<M: Memory> Reader<M> {
             let is_line_known = link.stood || depth == leaf;
             self.codes.frame(link, *at, is_line_known)
         });
-        let named: Option<WholeStack> = named.collect();
-        Ok(named.map(|mut frames| {
-            frames.retain(|frame| !is_own(frame));
-            frames
-        }))
+        let named = named.filter(|frame| frame.as_ref().is_none_or(|frame| !is_own(frame)));
+        Ok(named.collect())
     }
 
     fn next_step(&mut self) -> Step {

@@ -1,13 +1,15 @@
 //! The stack of one thread alone, right after the kernel has sampled it, and where C called into
 //! it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use plimsoll_profile::Frame;
 
-use super::threads::ThreadState;
 use crate::limits::FRAMES_MAX;
+
+/// Frames that were there at one instant, root first; none of a thread that runs no Python
+/// function. Of a stack that is too deep there is one frame more than a profile keeps.
+pub type WholeStack = Arc<[Arc<Frame>]>;
 
 /// What Python runs on a thread.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,9 +24,6 @@ pub enum PythonStack {
         is_cut: bool,
     },
 }
-
-/// The threads of the last sample, by their numbers.
-pub(super) type Listed = HashMap<u64, ThreadState>;
 
 impl PythonStack {
     /// Of frames with whether C called each, root first.

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 
 use super::frame::{Chain, Frame, Link};
+use super::single::WholeStack;
 use super::threads::{ThreadStack, ThreadState};
 use crate::layout::{CurrentFrame, Frames, GIL_BYTES, Layout};
 use crate::limits::{
@@ -33,6 +34,8 @@ pub(super) struct Plan {
     /// A chain without a frame that runs, or of objects, and how often in a row it was read.
     pub(super) standing: (Chain, usize),
     interruptions: usize,
+    /// The named stack of the last sample, and whose it was.
+    pub(super) named: Option<(u64, WholeStack)>,
 }
 
 /// How one try to read a stack ended.
@@ -66,7 +69,7 @@ pub(super) struct Walk {
     slots: Vec<Address>,
     /// Frames of the chain up to the current one; those above may have been left already.
     current: usize,
-    /// A frame that C called has a caller that moved on.
+    /// A frame that C called has a caller that moved on; of an interrupted copy, any frame.
     pub(super) is_doubtful: bool,
 }
 
@@ -123,13 +126,15 @@ impl Plan {
             read => read?,
         };
         // What was copied before and after an interruption may not belong together.
-        if pass == Pass::Interrupted && self.interruptions < INTERRUPTIONS_MAX {
+        let is_interrupted = pass == Pass::Interrupted;
+        if is_interrupted && self.interruptions < INTERRUPTIONS_MAX {
             self.interruptions += 1;
             return Ok(Attempt::Again);
         }
 
         let bytes = std::mem::take(&mut self.copies);
-        let attempt = self.judge_reading(memory, layout, thread, calls, (&bytes, reading));
+        let read = (&bytes[..], reading, is_interrupted);
+        let attempt = self.judge_reading(memory, layout, thread, calls, read);
         self.copies = bytes;
         attempt
     }
@@ -140,7 +145,7 @@ impl Plan {
         layout: &Layout,
         thread: &ThreadState,
         calls: &mut Calls,
-        (bytes, reading): (&[u8], Reading),
+        (bytes, reading, is_interrupted): (&[u8], Reading, bool),
     ) -> Result<Attempt, ReadError> {
         let (head, frames) = bytes.split_at(reading.head_bytes);
         let (first, rest) = frames.split_at(reading.frames_bytes);
@@ -164,7 +169,12 @@ impl Plan {
 
         let is_still_current = address(tail, 0) == current;
         let walk = match self.walk(layout, copies, current, is_still_current) {
-            Ok(walk) => walk,
+            Ok(mut walk) => {
+                // On a machine where each copy takes long, callers must have stood still.
+                let callers = walk.chain.links.split_last().map_or(&[][..], |(_, callers)| callers);
+                walk.is_doubtful |= is_interrupted && callers.iter().any(|link| !link.stood);
+                walk
+            }
             Err(Missing(frame)) => {
                 self.find(memory, layout, frame, calls)?;
                 self.aim(&now);

@@ -2,7 +2,7 @@
 
 use crate::layout::{
     GIL_BYTES, GIL_HOLDER, GIL_LOCKED, GilPlace, Layout, THREAD_INTERPRETER, THREAD_NEXT,
-    THREAD_PREVIOUS,
+    THREAD_PREVIOUS, ThreadNumber,
 };
 use crate::limits::{INTERPRETERS_MAX, LIST_ATTEMPTS_MAX, THREADS_MAX};
 use crate::memory::{Address, Memory, ReadError, Span, address, half, mapped, word};
@@ -14,6 +14,8 @@ pub(super) struct ThreadState {
     pub(super) interpreter: Address,
     /// Its number, or what leads to it; see [`Layout::thread_number`].
     pub(super) number: u64,
+    /// Its number in the kernel; 0 of one that ended.
+    pub(super) native_id: u64,
     pub(super) lock: Lock,
     /// The record of the current frame, or that frame; see [`Layout::current_frame`].
     pub(super) current: Address,
@@ -54,10 +56,12 @@ impl ThreadState {
             top: address(bytes, chunk + 8),
             limit: address(bytes, chunk + 16),
         });
+        let number = word(bytes, layout.thread_number_field());
         Self {
             address: at,
             interpreter: address(bytes, THREAD_INTERPRETER),
-            number: word(bytes, layout.thread_number_field()),
+            number,
+            native_id: number,
             lock,
             current: address(bytes, layout.current_in_thread()),
             stack: stack.unwrap_or_default(),
@@ -92,6 +96,13 @@ pub(super) fn list(
         }
         listed.threads.extend(threads.threads);
         listed.is_torn |= threads.is_torn;
+    }
+    if let ThreadNumber::ByHandle { number, .. } = layout.thread_number {
+        for thread in &mut listed.threads {
+            let at = Address(thread.number).plus(number);
+            let bytes = mapped(memory.read_span(Span { start: at, bytes: 4 }))?;
+            thread.native_id = bytes.map_or(0, |bytes| half(&bytes, 0).into());
+        }
     }
     Ok(listed)
 }

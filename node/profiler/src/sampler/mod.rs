@@ -16,7 +16,7 @@ use crate::memory::ReadError;
 use crate::native::{Native, Ready};
 use crate::order::{Order, Threads};
 use crate::output::{Capture, Counts, End};
-use crate::reader::{Readings, ThreadReading};
+use crate::reader::{Readings, ThreadReading, WholeStack};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::target::activity::Observed;
@@ -129,7 +129,8 @@ impl<'a> Sampler<'a> {
         for NativeStack { label, frames } in std::mem::take(&mut self.taken) {
             match frames {
                 Some(frames) => {
-                    self.add(frames, Observed { label, state: ThreadState::Running }, 1);
+                    let observed = Observed { label, state: ThreadState::Running };
+                    self.add(Stack::new(frames), observed, 1);
                 }
                 None => self.counts.torn += 1,
             }
@@ -139,14 +140,15 @@ impl<'a> Sampler<'a> {
 
     /// Takes one sample; returns how the process ended if it did.
     fn tick(&mut self) -> Option<End> {
+        let threads = &mut self.target.threads;
+        threads.start_sample();
         let read = match (&mut self.target.python, &self.target.native) {
-            (Some(python), _) => python.reader.sample(),
+            (Some(python), _) => python.reader.sample(|native_id| threads.stands(native_id)),
             (None, native) => Ok(off_cpu(native.iter().flat_map(Native::threads))),
         };
         let readings = read.as_ref().map_or(&[][..], |readings| &readings.threads);
-        let threads = &mut self.target.threads;
         let observed: Vec<Option<Observed>> =
-            readings.iter().map(|read| threads.observe(read.native_id, read.gil)).collect();
+            readings.iter().map(|reading| threads.observe(reading)).collect();
 
         // Only now is it sure that all of this was of the process that is meant.
         let ended = self.settle();
@@ -174,17 +176,19 @@ impl<'a> Sampler<'a> {
                 // Its stacks are native samples.
                 (_, Some(observed)) if is_native && observed.state == ThreadState::Running => {}
                 (Some(frames), _) if frames.is_empty() => self.counts.empty += 1,
-                (Some(mut frames), Some(mut observed)) => {
-                    if is_collecting {
-                        frames.push(Frame::marker(COLLECTING));
-                    }
+                (Some(frames), Some(mut observed)) => {
                     // It lost the lock after that was read.
                     if self.order.threads == Threads::GilHolder
                         && observed.state == ThreadState::Gil
                     {
                         observed.state = ThreadState::Running;
                     }
-                    self.add(frames, observed, self.stride);
+                    // Under the function that waits, so that a flame graph shows which ones do.
+                    let marker = match observed.state {
+                        ThreadState::Gil => Some(WAITING_FOR_GIL),
+                        _ => is_collecting.then_some(COLLECTING),
+                    };
+                    self.add(marked(frames, marker), observed, self.stride);
                 }
                 // A thread that is no longer there may have ended before its stack was read.
                 _ => self.counts.torn += 1,
@@ -192,14 +196,10 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn add(&mut self, mut root_first: Vec<Arc<Frame>>, observed: Observed, periods: u32) {
+    fn add(&mut self, stack: Stack, observed: Observed, periods: u32) {
         let Observed { label: thread, state } = observed;
-        // Under the function that waits, so that a flame graph shows which ones do.
-        if state == ThreadState::Gil {
-            root_first.push(Frame::marker(WAITING_FOR_GIL));
-        }
         let labels = SampleLabels { thread, state: Some(state), ..SampleLabels::default() };
-        self.profile.add(Stack::new(root_first), labels, periods.into());
+        self.profile.add(stack, labels, periods.into());
         self.counts.whole += u64::from(periods);
     }
 
@@ -216,5 +216,13 @@ impl<'a> Sampler<'a> {
         ];
         facts.into_iter().flatten().for_each(|fact| self.profile.add_comment(fact.into()));
         Capture { profile: self.profile, python, native, ended, counts }
+    }
+}
+
+/// The stack with a further leaf, if there is one.
+fn marked(frames: WholeStack, marker: Option<&str>) -> Stack {
+    match marker {
+        Some(name) => Stack::new(frames.iter().cloned().chain([Frame::marker(name)]).collect()),
+        None => frames.into(),
     }
 }

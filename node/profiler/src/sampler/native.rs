@@ -67,14 +67,13 @@ pub(super) fn stride(target: &Target, period: Duration) -> u32 {
 
 /// What threads are shown to do while they do not run, where no interpreter has more.
 pub(super) fn off_cpu(threads: impl Iterator<Item = u64>) -> Readings {
-    let frame = Frame::marker(OFF_CPU);
-    let stack = || Some(vec![frame.clone()]);
+    let off: Arc<[Arc<Frame>]> = [Frame::marker(OFF_CPU)].into();
     let reading = |native_id| ThreadReading {
         native_id,
         gil: Address::default(),
         holds_gil: false,
         is_collecting: false,
-        stack: stack(),
+        stack: Some(off.clone()),
     };
     Readings { threads: threads.map(reading).collect(), ..Readings::default() }
 }

@@ -103,12 +103,12 @@ fn kept(captured: &Capture, facts: CaptureFacts) -> Outcome {
         // A profile without a stack explains nothing, and must not look as if nothing was done.
         End::Complete if counts.whole == 0 => CaptureState::Failed(CaptureFailure::Unreadable),
         End::Complete => CaptureState::Kept,
-        End::Cancelled => CaptureState::Failed(CaptureFailure::Cancelled),
+        End::Cancelled if counts.whole == 0 => CaptureState::Failed(CaptureFailure::Cancelled),
         End::Denied if counts.ticks == 0 => CaptureState::Failed(CaptureFailure::Denied),
         End::Exited | End::Replaced if counts.ticks == 0 => {
             CaptureState::Failed(CaptureFailure::ProcessEnded)
         }
-        End::Exited | End::Replaced | End::Denied => CaptureState::Torn,
+        End::Cancelled | End::Exited | End::Replaced | End::Denied => CaptureState::Torn,
     };
     if !state.has_profile() {
         return Outcome { state, facts, profile: Vec::new() };

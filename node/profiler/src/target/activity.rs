@@ -1,10 +1,13 @@
 //! What the threads of a process do, as the kernel sees them: running, waiting, or waiting for the
-//! GIL.
+//! GIL; and which of them have not run since they were last read.
 //!
 //! `/proc/PID/task/TID/syscall` has the call in which a thread is blocked, and its arguments. A
 //! thread that waits for the global interpreter lock waits on a futex inside the lock. That file is
 //! for the owner of the process alone: a profiler of another user, whose one right is to read
-//! memory, has `/proc/PID/task/TID/stat`, in which such a thread waits for something.
+//! memory, has `/proc/PID/task/TID/stat`, in which such a thread waits for something. All may read
+//! `schedstat`, how long and how often a thread had a processor.
+//!
+//! DESIGN N102.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,16 +16,18 @@ use std::os::unix::fs::FileExt;
 use nix::libc::SYS_futex;
 use plimsoll_profile::{Name, ThreadState};
 
-use crate::limits::THREAD_FILES_MAX;
+use crate::limits::{THREADS_COUNTED_MAX, THREADS_OPEN_MAX};
 use crate::memory::Address;
 use crate::order::ProcessId;
+use crate::reader::ThreadReading;
 
-/// The threads of a process, with an open file each.
+/// The threads of a process, with open files of each.
 #[derive(Debug)]
 pub struct KernelThreads {
     pid: ProcessId,
     /// By the number that the thread itself has, which differs from ours in a pid namespace.
     known: HashMap<u64, KernelThread>,
+    samples: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +40,35 @@ pub struct Observed {
 #[derive(Debug)]
 struct KernelThread {
     label: Name,
+    /// Its directory in `/proc`.
+    task: String,
     source: Source,
+    /// Absent from kernels that do not count.
+    schedstat: Option<File>,
+    /// Before its stack was last read.
+    ran: Option<Ran>,
+    stands: bool,
+    state: ThreadState,
+    /// What it last waited for.
+    wait: ThreadState,
+    /// When this was last read.
+    left: Option<Left>,
+    /// The last sample that had it.
+    sample: u64,
+}
+
+/// How long and how often a thread had a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ran {
+    nanos: u64,
+    turns: u64,
+}
+
+/// How often a thread left a processor: of itself, to wait, or because others needed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left {
+    waits: u64,
+    preemptions: u64,
 }
 
 /// The file that has what a thread does.
@@ -47,22 +80,40 @@ enum Source {
 
 impl KernelThreads {
     pub fn new(pid: ProcessId) -> Self {
-        Self { pid, known: HashMap::new() }
+        Self { pid, known: HashMap::new(), samples: 0 }
     }
 
-    /// What the thread does now; `None` when it has ended.
-    pub fn observe(&mut self, native_id: u64, gil: Address) -> Option<Observed> {
-        let kept = self.known.get(&native_id).and_then(|thread| thread.observe(gil));
-        if kept.is_some() {
-            return kept;
+    /// Makes room for new threads if there is none: those that the last sample did not have go.
+    pub fn start_sample(&mut self) {
+        if self.known.len() >= THREADS_OPEN_MAX {
+            self.known.retain(|_, thread| thread.sample == self.samples);
+        }
+        self.samples += 1;
+    }
+
+    /// Whether the thread waited at the last sample and has not run since: then its stack is what
+    /// it was. To be asked before the stack is read.
+    pub fn stands(&mut self, native_id: u64) -> bool {
+        self.known.get_mut(&native_id).is_some_and(KernelThread::stands)
+    }
+
+    /// What the thread does now, after its stack was read; `None` when it has ended.
+    pub fn observe(&mut self, reading: &ThreadReading) -> Option<Observed> {
+        let open = self.known.len();
+        if let Some(thread) = self.known.get_mut(&reading.native_id)
+            && let Some(observed) = thread.observe(reading)
+        {
+            thread.sample = self.samples;
+            return Some(observed);
         }
 
-        if self.known.len() >= THREAD_FILES_MAX {
-            self.known.clear();
+        let is_counted = open < THREADS_COUNTED_MAX;
+        let mut thread = KernelThread::open(self.pid, reading.native_id, is_counted)?;
+        let observed = thread.observe(reading);
+        thread.sample = self.samples;
+        if open < THREADS_OPEN_MAX {
+            self.known.insert(reading.native_id, thread);
         }
-        let thread = KernelThread::open(self.pid, native_id)?;
-        let observed = thread.observe(gil);
-        self.known.insert(native_id, thread);
         observed
     }
 }
@@ -80,27 +131,102 @@ pub(crate) fn native_id(pid: ProcessId, id: u64) -> Option<u64> {
 }
 
 impl KernelThread {
-    fn open(pid: ProcessId, native_id: u64) -> Option<Self> {
+    fn open(pid: ProcessId, native_id: u64, is_counted: bool) -> Option<Self> {
         let id = kernel_id(pid, native_id)?;
         let task = format!("/proc/{pid}/task/{id}");
         let label = label(pid, id)?;
         let call = File::open(format!("{task}/syscall")).map(Source::Call);
-        let source = call.or_else(|_| File::open(format!("{task}/stat")).map(Source::Stat));
-        Some(Self { label, source: source.ok()? })
+        let source = call.or_else(|_| File::open(format!("{task}/stat")).map(Source::Stat)).ok()?;
+        let schedstat = is_counted.then(|| File::open(format!("{task}/schedstat")).ok()).flatten();
+        let (state, wait) = (ThreadState::Running, ThreadState::Waiting);
+        let (ran, stands, left, sample) = (None, false, None, 0);
+        Some(Self { label, task, source, schedstat, ran, stands, state, wait, left, sample })
     }
 
-    fn observe(&self, gil: Address) -> Option<Observed> {
+    /// A thread that had a processor when this was last read, and left it then, has run longer: a
+    /// time and a number that are the same mean that it did not run in between.
+    fn stands(&mut self) -> bool {
+        // One that runs mostly goes on: it is not worth a read.
+        let schedstat = self.schedstat.as_ref().filter(|_| self.state != ThreadState::Running);
+        let ran = schedstat.and_then(Ran::read);
+        self.stands = ran.is_some() && ran == self.ran;
+        self.ran = ran;
+        self.stands
+    }
+
+    fn observe(&mut self, reading: &ThreadReading) -> Option<Observed> {
+        if !std::mem::take(&mut self.stands) {
+            self.state = match self.source.state(reading.gil)? {
+                ThreadState::Running if !reading.holds_gil => self.runnable(),
+                state => state,
+            };
+            if self.state != ThreadState::Running {
+                self.wait = self.state;
+            }
+        }
+        Some(Observed { label: self.label.clone(), state: self.state })
+    }
+
+    /// The state of a thread that can run. Without a processor it was preempted, perhaps by this
+    /// program; or it was woken, and stands where it waited.
+    fn runnable(&mut self) -> ThreadState {
+        let Some(left) = Left::read(&self.task) else { return ThreadState::Running };
+        // Read last: as many turns as it left then are over. A turn that started since its stack
+        // was about to be read is later than that.
+        let ran = self.schedstat.as_ref().and_then(Ran::read).map(|ran| ran.turns);
+        let is_later = self.ran.is_some_and(|before| ran != Some(before.turns));
+        let is_off = is_later || ran == Some(left.waits + left.preemptions);
+        match self.left.replace(left) {
+            _ if !is_off => ThreadState::Running,
+            // It has had no turn since.
+            Some(before) if before == left => self.state,
+            Some(before) if before.waits == left.waits => ThreadState::Running,
+            _ => self.wait,
+        }
+    }
+}
+
+impl Source {
+    fn state(&self, gil: Address) -> Option<ThreadState> {
         // A call's number, six arguments, two addresses; of the other file the start is enough.
         let mut bytes = [0; 256];
-        let (Source::Call(file) | Source::Stat(file)) = &self.source;
+        let (Self::Call(file) | Self::Stat(file)) = self;
         let length = file.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
+        match self {
+            Self::Call(_) => Some(activity(&text, gil)),
+            Self::Stat(_) => activity_in_stat(&text),
+        }
+    }
+}
 
-        let state = match &self.source {
-            Source::Call(_) => activity(&text, gil),
-            Source::Stat(_) => activity_in_stat(&text)?,
+impl Ran {
+    fn read(schedstat: &File) -> Option<Self> {
+        let mut bytes = [0; 64];
+        let length = schedstat.read_at(&mut bytes, 0).ok()?;
+        Self::parse(str::from_utf8(&bytes[..length]).ok()?)
+    }
+
+    /// `None` where the kernel does not count.
+    fn parse(schedstat: &str) -> Option<Self> {
+        let mut fields = schedstat.split_ascii_whitespace();
+        let nanos = fields.next()?.parse().ok()?;
+        let turns = fields.nth(1)?.parse().ok()?;
+        (turns > 0).then_some(Self { nanos, turns })
+    }
+}
+
+impl Left {
+    fn read(task: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("{task}/status")).ok()?)
+    }
+
+    fn parse(status: &str) -> Option<Self> {
+        let field = |name: &str| {
+            status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
         };
-        Some(Observed { label: self.label.clone(), state })
+        let waits = field("voluntary_ctxt_switches:")?;
+        Some(Self { waits, preemptions: field("nonvoluntary_ctxt_switches:")? })
     }
 }
 
@@ -190,6 +316,23 @@ mod tests {
             assert_eq!(activity(&text, Address(0x1000)), expected, "{text}");
         }
         assert_eq!(activity(&call(16), Address(0)), ThreadState::Waiting);
+    }
+
+    #[test]
+    fn turns_on_a_processor_are_counted_where_the_kernel_does() {
+        let table = [
+            ("127670 84026 2\n", Some(Ran { nanos: 127_670, turns: 2 })),
+            ("0 0 0\n", None),
+            ("127670 84026\n", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Ran::parse(text), expected, "{text}");
+        }
+        let status = "Name:\tvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t12\n\
+                      nonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(Left::parse(status), Some(Left { waits: 12, preemptions: 3 }));
+        assert_eq!(Left::parse("Name:\ta\n"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Stacks that change while they are read: what is returned was there at one instant.
 
-use crate::image::{Call, Image, RECORD, Session, code, frame};
+use crate::image::{Call, INTERPRETER, Image, RECORD, Session, THREAD, code, frame};
 
 const fn call(function: &str, offset: i64) -> Call<'_> {
     Call { function, offset }
@@ -28,8 +28,54 @@ fn a_second_sample_takes_few_calls() {
     session.sample();
     let before = image.calls.get();
     session.sample();
-    // The first interpreter, its state, its first thread, that thread, its stack, the code objects.
-    assert_eq!(image.calls.get() - before, 6);
+    // What lists the threads, a stack, the code objects.
+    assert_eq!(image.calls.get() - before, 3);
+}
+
+#[test]
+fn a_thread_that_has_not_run_is_not_read() {
+    let image = Image::of(&[MAIN, call("f1", 4)]);
+    let mut session = Session::new(&image);
+    let first = session.sample();
+    let before = image.calls.get();
+    image.push(1, call("f2", 4), false);
+    assert_eq!(session.sample_if(|native_id| native_id == 77).threads, first.threads);
+    assert_eq!(image.calls.get() - before, 1);
+    assert_eq!(session.stack(), named(&[("m", 102), ("f2", 103)]));
+
+    // Another thread in the same place.
+    image.word(THREAD + 160, 78);
+    image.push(1, call("f3", 4), false);
+    let other = session.sample_if(|_| true);
+    assert_eq!(other.threads[0].stack.as_ref().unwrap()[1].function.as_str(), "f3");
+}
+
+#[test]
+fn a_list_of_threads_that_changed_is_walked_anew() {
+    const OTHER: u64 = 0x70_0000;
+    let image = Image::of(&[MAIN]);
+    let mut session = Session::new(&image);
+    let numbers = |session: &mut Session<'_>| -> Vec<u64> {
+        session.sample().threads.iter().map(|thread| thread.native_id).collect()
+    };
+    assert_eq!(numbers(&mut session), [77]);
+
+    // A new one comes first.
+    image.word(INTERPRETER + 16, OTHER);
+    for offset in (0..400).step_by(8) {
+        image.word(OTHER + offset, 0);
+    }
+    for (field, value) in [(8, THREAD), (16, INTERPRETER), (56, RECORD), (160, 78)] {
+        image.word(OTHER + field, value);
+    }
+    image.word(THREAD, OTHER);
+    assert_eq!(numbers(&mut session), [78, 77]);
+    assert_eq!(numbers(&mut session), [78, 77]);
+
+    image.unmap(OTHER, 400);
+    image.word(INTERPRETER + 16, THREAD);
+    image.word(THREAD, 0);
+    assert_eq!(numbers(&mut session), [77]);
 }
 
 #[test]

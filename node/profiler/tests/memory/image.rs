@@ -129,7 +129,7 @@ impl Image {
 
 impl Memory for &Image {
     fn read(&self, spans: &[Span], into: &mut [u8]) -> Result<(), ReadError> {
-        self.calls.set(self.calls.get() + 1);
+        self.calls.set(self.calls.get() + usize::from(!spans.is_empty()));
         let mut rest = into;
         for span in spans {
             let changes = std::mem::take(&mut *self.changes.borrow_mut());
@@ -169,7 +169,12 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn sample(&mut self) -> Readings {
-        self.0.sample().expect("the process is there")
+        self.sample_if(|_| false)
+    }
+
+    /// Of the threads that `stands` says have not run what is known.
+    pub(crate) fn sample_if(&mut self, stands: impl FnMut(u64) -> bool) -> Readings {
+        self.0.sample(stands).expect("the process is there")
     }
 
     /// Function and line of each frame, root first; `None` of a torn stack.

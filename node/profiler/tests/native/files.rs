@@ -1,7 +1,10 @@
-//! Programs in unusual states: deleted, stopped, deep in a recursion, with hostile names.
+//! Programs in unusual states: deleted, in mounts of their own, stopped, deep in a recursion, with
+//! hostile names.
+
+use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use plimsoll_profile::{ThreadState, flame, svg};
 use plimsoll_profiler::output::End;
 use plimsoll_profiler::refusal::Refusal;
@@ -15,6 +18,25 @@ fn a_deleted_program_keeps_its_names() {
     let program = Built::c(C, &[]).start();
     std::fs::remove_file(&program.path).unwrap();
     assert_shares(&running(&program.capture()), ["main", "major", "minor"], name(&program.path));
+}
+
+#[test]
+fn a_program_that_only_its_own_mounts_show_has_its_names() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let built = Built::c(C, &[]);
+    let folder = built.path.parent().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec"]);
+    // Over the folder in which the program was: there is none of its path here.
+    command.arg(
+        "cp $1/program $1/../$$ && mount -t tmpfs none $1 && mv $1/../$$ $1/own && exec $1/own",
+    );
+    command.arg("sh").arg(folder);
+    assert!(!folder.join("own").exists());
+    let program = built.start_by(command);
+    assert_shares(&running(&program.capture()), ["main", "major", "minor"], "own mounts");
 }
 
 #[test]

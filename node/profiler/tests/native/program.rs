@@ -65,7 +65,13 @@ impl Built {
 
     /// Runs it until it prints a line.
     pub(crate) fn start(self) -> Program {
-        let mut child = Command::new(&self.path).stdout(Stdio::piped()).spawn().expect("it starts");
+        let command = Command::new(&self.path);
+        self.start_by(command)
+    }
+
+    /// By a command that becomes it.
+    pub(crate) fn start_by(self, mut command: Command) -> Program {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let output = child.stdout.take().expect("it is piped");
         BufReader::new(output).read_line(&mut String::new()).expect("it prints");
         Program { child, path: self.path, _folder: self.folder }

@@ -4,12 +4,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, geteuid, mkfifo};
+use plimsoll_clock::Deadline;
 use plimsoll_profile::ThreadState;
+use plimsoll_profiler::capture;
+use plimsoll_profiler::order::Order;
+use plimsoll_profiler::reader::Paths;
 use plimsoll_profiler::refusal::Refusal;
+use plimsoll_profiler::sampler::Cancel;
 use tempfile::TempDir;
 
 use crate::program::{Program, Python, first_python, pythons, stacks};
@@ -39,6 +45,38 @@ fn a_stopped_process_is_read_and_stays_stopped() {
         assert_eq!(leaf(&program), ("rest".to_owned(), ThreadState::Waiting), "{python:?}");
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         assert!(stat.contains(") T "), "{stat}");
+    }
+}
+
+/// Each signal that has a handler renames it.
+const NOTES_SIGNALS: &str = "
+import signal
+def note(*_):
+    open('/proc/self/comm', 'w').write('signalled')
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, note)
+print('ready', flush=True)
+while True: pass
+";
+
+#[test]
+fn a_process_that_is_read_gets_no_signal() {
+    for python in pythons() {
+        let program = Program::start(&python, NOTES_SIGNALS);
+        let is_signalled = || {
+            let name = fs::read_to_string(format!("/proc/{}/comm", program.pid())).unwrap();
+            name.trim() == "signalled"
+        };
+        let mut order = Order::new(program.pid(), 500, 1, Paths::Full).unwrap();
+        order.native = true;
+        assert!(capture(&order, &Cancel::default()).unwrap().counts.whole > 0, "{python:?}");
+        assert!(!is_signalled(), "{python:?}");
+
+        // One would have been noted.
+        kill(Pid::from_raw(program.pid()), Signal::SIGUSR2).unwrap();
+        let deadline = Deadline::within(Duration::from_secs(20));
+        while !is_signalled() && deadline.pause(Duration::from_millis(10)) {}
+        assert!(is_signalled(), "{python:?}");
     }
 }
 

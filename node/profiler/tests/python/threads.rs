@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_profile::{ThreadState, WAITING_FOR_GIL};
 
-use crate::program::{NamedStack, Program, pythons, stacks};
+use crate::program::{NamedStack, Program, first_python, pythons, stacks};
 
 const THREADS: &str = "
 import ctypes, threading, time
@@ -66,7 +66,9 @@ fn each_thread_has_its_number_name_stack_and_activity() {
                 let is_marked = |s: &&NamedStack| s.functions().last() == Some(&WAITING_FOR_GIL);
                 let marked = of_thread.iter().copied().filter(is_marked).map(|s| s.count);
                 assert_eq!(marked.sum::<u64>(), gil);
-                assert_eq!(running + gil, taken, "{python:?} {waiting}");
+                // Woken before it was once seen to wait for the lock, it waits for something.
+                assert_eq!(running + gil + waiting, taken, "{python:?}");
+                assert!(20 * waiting <= taken, "{waiting} of {taken}: {python:?}");
                 assert!(running >= 5 && gil >= 5, "{running} {gil} of {taken}: {python:?}");
                 for stack in of_thread {
                     let own = stack.of_script(&program.script);
@@ -116,6 +118,75 @@ fn functions_are_counted_in_proportion_to_their_time() {
         assert!(heavy + light >= 100, "{heavy} {light} {:?}", capture.counts);
         let share = 100 * heavy / (heavy + light);
         assert!((60..=90).contains(&share), "{heavy} {light} {python:?}");
+    }
+}
+
+const PARTLY: &str = "
+import time
+clock = time.thread_time
+def work():
+    end = clock() + 0.001
+    while clock() < end: pass
+def rest():
+    time.sleep(0.003)
+print('ready', flush=True)
+while True:
+    work()
+    rest()
+";
+
+#[test]
+fn a_thread_that_was_woken_waits_until_it_has_a_processor() {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let load = "print('ready', flush=True)\nwhile True: pass";
+    let first = first_python();
+    let _load: Vec<Program> = (0..processors).map(|_| Program::start(&first, load)).collect();
+    let (mut work, mut rest) = (0, 0);
+    for python in pythons() {
+        let program = Program::start(&python, PARTLY);
+        // As often as continuous profiles, and so often that it has seldom run in between.
+        for hz in [100, 1_000] {
+            let capture = program.capture(hz);
+            let stacks = stacks(&capture);
+            let running = |leaf: &str| -> u64 {
+                let running = stacks.iter().filter(|s| s.state == ThreadState::Running);
+                let own = running.filter(|s| s.functions().last() == Some(&leaf));
+                own.map(|stack| stack.count).sum()
+            };
+            work += running("work");
+            rest += running("rest");
+        }
+    }
+    // Where each that can run counts as running, it is a quarter and more.
+    assert!(work >= 50 && 10 * rest <= work, "{work} {rest}");
+}
+
+const SUBINTERPRETER: &str = "
+import time
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+kept = interpreters.create()
+def first(): time.sleep(0.1)
+def second(): time.sleep(0.1)
+print('ready', flush=True)
+while True:
+    first()
+    second()
+";
+
+#[test]
+fn a_thread_with_states_in_two_interpreters_is_read_each_time() {
+    for python in pythons() {
+        let capture = Program::start(&python, SUBINTERPRETER).capture(100);
+        let stacks = stacks(&capture);
+        let count = |function: &str| -> u64 {
+            let of = stacks.iter().filter(|stack| stack.functions().contains(&function));
+            of.map(|stack| stack.count).sum()
+        };
+        let (first, second) = (count("first"), count("second"));
+        assert!(first >= 20 && second >= 20, "{first} {second} {python:?}");
     }
 }
 

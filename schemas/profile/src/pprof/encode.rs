@@ -10,9 +10,10 @@ use prost::Message;
 
 use super::error::{PprofError, within};
 use super::messages::{
-    COUNT, Function, Label, Line, Location, Mapping, NODE, PROCESS, ProfileMessage, RANK, SAMPLES,
-    STATE, SampleMessage, THREAD, ValueTypeMessage,
+    COUNT, DIFF_BASE, Function, Label, Line, Location, Mapping, NODE, PROCESS, ProfileMessage,
+    RANK, SAMPLES, STATE, SampleMessage, THREAD, ValueTypeMessage,
 };
+use crate::difference::Difference;
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{DECODED_BYTES_MAX, ENCODED_BYTES_MAX};
 use crate::profile::Profile;
@@ -28,7 +29,38 @@ const MAPPING: Mapping =
 /// # Errors
 /// When the profile has more bytes than a file may have.
 pub fn encode(profile: &Profile) -> Result<Vec<u8>, PprofError> {
-    let message = message(profile).encode_to_vec();
+    compressed(&message(profile))
+}
+
+/// The same of a difference, as `go tool pprof -diff_base` makes it: units per second, below zero
+/// and labelled where they are the peer's, so that viewers state shares of the peer.
+///
+/// # Errors
+/// When it has more bytes than a file may have.
+pub fn encode_difference(difference: &Difference) -> Result<Vec<u8>, PprofError> {
+    let mut tables = Tables::default();
+    tables.text("");
+    let value_type = &difference.value_type;
+    let values = tables.value_type(value_type.kind.as_str(), value_type.unit.as_str());
+    let of_peer = Label { key: tables.text(DIFF_BASE), str: tables.text("true") };
+
+    let mut sample = Vec::new();
+    for (stack, sides) in &difference.stacks {
+        let frames = stack.frames().iter().rev();
+        let location_id: Vec<u64> = frames.map(|frame| tables.location(frame)).collect();
+        for (value, label) in [(sides.culprit, vec![]), (-sides.peer, vec![of_peer])] {
+            #[expect(clippy::cast_possible_truncation, reason = "what is beyond is the largest")]
+            let value = vec![value.round() as i64];
+            sample.push(SampleMessage { location_id: location_id.clone(), value, label });
+        }
+    }
+    sample.retain(|sample| sample.value != [0]);
+    let second = ProfileMessage { duration_nanos: 1_000_000_000, period: 1, ..tables.file(values) };
+    compressed(&ProfileMessage { sample_type: vec![values], sample, ..second })
+}
+
+fn compressed(message: &ProfileMessage) -> Result<Vec<u8>, PprofError> {
+    let message = message.encode_to_vec();
     within("bytes of a profile", message.len(), DECODED_BYTES_MAX)?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     let bytes = gzip.write_all(&message).and_then(|()| gzip.finish());
@@ -60,16 +92,11 @@ pub(super) fn message(profile: &Profile) -> ProfileMessage {
     ProfileMessage {
         sample_type: vec![counts, values],
         sample: samples,
-        mapping: vec![MAPPING],
-        location: tables.locations,
-        function: tables.functions,
-        string_table: tables.texts,
         time_nanos: signed(profile.started_at.0),
         duration_nanos: signed(profile.duration_ns),
-        period_type: Some(values),
         period: signed(profile.period()),
         comment: comments,
-        default_sample_type: values.kind,
+        ..tables.file(values)
     }
 }
 
@@ -89,6 +116,19 @@ struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
+    /// A file of what is in them, which measures this.
+    fn file(self, values: ValueTypeMessage) -> ProfileMessage {
+        ProfileMessage {
+            mapping: vec![MAPPING],
+            location: self.locations,
+            function: self.functions,
+            string_table: self.texts,
+            period_type: Some(values),
+            default_sample_type: values.kind,
+            ..ProfileMessage::default()
+        }
+    }
+
     fn text(&mut self, text: &str) -> i64 {
         if let Some(index) = self.text_indexes.get(text) {
             return *index;

@@ -13,6 +13,8 @@ pub(super) const STATE: &str = "state";
 pub(super) const NODE: &str = "node";
 pub(super) const RANK: &str = "rank";
 pub(super) const PROCESS: &str = "process";
+/// Of a sample that is subtracted, with the text `true`.
+pub(super) const DIFF_BASE: &str = "pprof::base";
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProfileMessage {

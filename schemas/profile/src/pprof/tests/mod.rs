@@ -4,9 +4,14 @@ mod foreign;
 mod hostile;
 mod walk;
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
 use proptest::prelude::*;
 
-use super::{decode, encode, encode::message};
+use super::messages::{ProfileMessage, SampleMessage};
+use super::{PprofError, decode, encode, encode::message, encode_difference};
+use crate::difference::subtract;
 use crate::labels::{SampleLabels, ThreadState};
 use crate::limits::{COMMENTS_MAX, ENCODED_BYTES_MAX, FRAMES_MAX, STACKS_MAX};
 use crate::name::Name;
@@ -46,6 +51,33 @@ fn small() -> Profile {
         profile.add(Stack::new(frames), labels, count);
     }
     profile
+}
+
+#[test]
+fn a_difference_has_both_sides_and_the_label_of_the_peer() {
+    let mut culprit = small();
+    culprit.duration_ns = 5_000_000_000;
+    let running = Some(ThreadState::Running);
+    let file = encode_difference(&subtract(&culprit, &small(), running).unwrap()).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
+    let found = ProfileMessage::decode(&bytes[..]).unwrap();
+    let text = |at: i64| str::from_utf8(&found.string_table[usize::try_from(at).unwrap()]).unwrap();
+
+    let row = |of: &SampleMessage| {
+        let label = of.label.iter().map(|label| format!("{}={}", text(label.key), text(label.str)));
+        (of.location_id.len(), of.value.clone(), label.collect::<String>())
+    };
+    let peer = || "pprof::base=true".to_owned();
+    let wanted = [
+        (2, vec![1_800_000_000], String::new()),
+        (2, vec![-900_000_000], peer()),
+        (3, vec![174_000_000], String::new()),
+        (3, vec![-87_000_000], peer()),
+    ];
+    assert_eq!(found.sample.iter().map(row).collect::<Vec<_>>(), wanted);
+    assert_eq!((text(found.sample_type[0].unit), found.sample_type.len()), ("nanoseconds", 1));
+    assert_eq!(decode(&file), Err(PprofError::Negative(-900_000_000)));
 }
 
 #[test]
