@@ -171,7 +171,14 @@ fn no_form_of_a_redacted_profile_names_a_file_or_thread() {
 fn two_files_are_compared_by_functions() {
     let table = stdout(&plimsoll(&["diff", GO, GO]));
     assert_eq!(table.trim_end().lines().count(), 1, "{table}");
+    let json = stdout(&plimsoll(&["diff", GO, GO, "--json"]));
+    assert_eq!(json.trim_end(), "{\n  \"top_functions\": [],\n  \"unit\": \"seconds\"\n}");
     let folder = tempfile::tempdir().unwrap();
+    for name in ["d.json", "d.pb.gz"] {
+        let path = folder.path().join(name);
+        stdout(&plimsoll(&["diff", GO, GO, "-o", path.to_str().unwrap()]));
+        assert_eq!(path.metadata().unwrap().len() > 1_000, name == "d.pb.gz", "{name}");
+    }
     for name in ["d.svg", "d.html"] {
         let path = folder.path().join(name);
         stdout(&plimsoll(&["diff", GO, GO, "--redact", "-o", path.to_str().unwrap()]));

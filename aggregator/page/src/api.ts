@@ -77,18 +77,19 @@ export async function allPages<T extends { nodes: unknown[]; next?: string | nul
   return { ...all, next };
 }
 
-/** A change, with the token that is held in memory alone. */
+/** A change, with the token that is held in memory alone; what it has made, if that is returned. */
 export async function change(
   method: "POST" | "DELETE",
   url: string,
   token: string,
   body?: unknown,
-): Promise<void> {
+): Promise<unknown> {
   const headers: Record<string, string> = { authorization: `Bearer ${token}` };
   if (body !== undefined) headers["content-type"] = "application/json";
   const response = await fetch(url, { method, headers, body: JSON.stringify(body) });
   const text = await response.text();
   if (!response.ok) throw new Failure(response.status, text.trim() || response.statusText);
+  return response.headers.get("content-type")?.startsWith("application/json") && parse(text);
 }
 
 export interface Loaded<T> {

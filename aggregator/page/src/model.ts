@@ -479,12 +479,14 @@ export interface ComparedRate {
 /** The node of a scope; empty for the fleet. */
 export const nodeOf = (scope: Scope): string => (scope === "fleet" ? "" : scope.node);
 
-export const KINDS = ["cpu", "memory", "trace", "past"] as const;
+export const KINDS = ["cpu", "memory", "trace", "past", "continuous"] as const;
 
 export interface ProfileRow {
   id: string;
   kind: (typeof KINDS)[number];
   node: string;
+  /** Of a sum. */
+  nodes?: { asked: number; answered: number; left_out: number; missing: Record<string, string> };
   operation: string | null;
   labels: Labels;
   seconds: number;
@@ -502,7 +504,7 @@ export interface ProfileRow {
     samples: number;
     torn: number;
     lost: number;
-    fix: string;
+    advice: string;
   };
   bytes: number;
   kept_as?: string;

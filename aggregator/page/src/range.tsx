@@ -98,12 +98,20 @@ export function RangePicker({ range }: { range: Range }) {
             ? `${when(range.from)} to ${when(range.to, range.from)} (${span(length)})`
             : "From … to …"}
         </summary>
+        {/* Defaults: a range that moves on would take back what is being entered. */}
         <form onSubmit={onSubmit}>
           <label>
-            From <input name="from" type="datetime-local" step="1" value={inputTime(range.from)} />
+            From{" "}
+            <input
+              name="from"
+              type="datetime-local"
+              step="1"
+              defaultValue={inputTime(range.from)}
+            />
           </label>
           <label>
-            To <input name="to" type="datetime-local" step="1" value={inputTime(range.to)} />
+            To{" "}
+            <input name="to" type="datetime-local" step="1" defaultValue={inputTime(range.to)} />
           </label>
           <button>Show</button>
         </form>

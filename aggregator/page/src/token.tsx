@@ -8,7 +8,7 @@ import { change } from "./api";
 interface Token {
   value: string;
   set: (value: string) => void;
-  send: (method: "POST" | "DELETE", url: string, body?: unknown) => Promise<void>;
+  send: (method: "POST" | "DELETE", url: string, body?: unknown) => Promise<unknown>;
 }
 
 const Context = createContext<Token>({ value: "", set: () => {}, send: async () => {} });

@@ -9,6 +9,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Rule;
 use plimsoll_schemas::summary::{Presence, ProfileRequest, ProfileRow};
 use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::wire::capture::CaptureKind;
 
 use super::Core;
 use super::captures::{CaptureError, CapturePair, CaptureTarget, Captures};
@@ -24,17 +25,24 @@ impl Core {
         &mut self.captures
     }
 
-    /// Orders a capture for a client.
+    /// Orders a capture for a client; of the past without a node all nodes that are up.
     ///
     /// # Errors
     /// When the node is unknown, the order out of bounds, or too many are running.
     pub fn on_capture_request(
         &mut self,
         now: Now,
-        request: ProfileRequest,
+        mut request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
-        if self.node(&request.node).is_none() {
-            return Err(CaptureError::UnknownNode(request.node));
+        request.nodes.extend(request.node.take());
+        request.nodes.sort_unstable();
+        request.nodes.dedup();
+        if let Some(unknown) = request.nodes.iter().find(|node| self.node(node).is_none()) {
+            return Err(CaptureError::UnknownNode(unknown.clone()));
+        }
+        if request.nodes.is_empty() && request.kind == CaptureKind::Past {
+            let up = self.fleet.shown().filter(|(_, node)| node.presence(now.wall) == Presence::Up);
+            request.nodes = up.map(|(name, _)| name.clone()).collect();
         }
         self.captures.order(now, &self.mesh, request)
     }

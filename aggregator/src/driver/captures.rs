@@ -6,13 +6,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::capture::CaptureId;
 use plimsoll_schemas::wire::signature::ConfirmKey;
 use tokio::task::JoinSet;
 
 use crate::core::Core;
 use crate::core::captures::CaptureEffect;
 use crate::io::asker::AskHandle;
-use crate::io::profiles::{ProfileStore, evidence};
+use crate::io::profiles::{ProfileStore, Sums, evidence};
 
 /// Reports to the core what a task has done.
 pub(super) type CaptureReport = Box<dyn FnOnce(&mut Core, Now) + Send>;
@@ -22,12 +23,13 @@ pub(super) type CaptureReport = Box<dyn FnOnce(&mut Core, Now) + Send>;
 pub(super) struct CaptureTasks {
     tasks: JoinSet<CaptureReport>,
     pub(super) store: ProfileStore,
+    sums: Sums,
     page_url: String,
 }
 
 impl CaptureTasks {
     pub(super) fn new(store: ProfileStore, page_url: String) -> Self {
-        Self { tasks: JoinSet::new(), store, page_url }
+        Self { tasks: JoinSet::new(), store, sums: Sums::default(), page_url }
     }
 
     /// The next report; for ever none while no task runs.
@@ -63,12 +65,18 @@ impl CaptureTasks {
                     });
                 }
                 CaptureEffect::Store { row, bytes } => {
-                    self.tasks.spawn_blocking(move || {
-                        let id = row.id;
-                        let write = || store.write(now.wall, *row, &bytes);
-                        let stored = catch_unwind(AssertUnwindSafe(write));
-                        let stored = stored.unwrap_or(Err("not_stored"));
-                        reporting(move |core, _| core.captures_mut().on_stored(id, stored))
+                    self.store(row.id, move || store.write(now.wall, *row, &bytes));
+                }
+                CaptureEffect::Add { sum, part, bytes } => {
+                    let sums = self.sums.clone();
+                    self.store(part, move || sums.add(sum, &bytes));
+                }
+                CaptureEffect::StoreSum(mut row) => {
+                    let sums = self.sums.clone();
+                    self.store(row.id, move || {
+                        let bytes = sums.take(row.id)?;
+                        row.bytes = bytes.len() as u64;
+                        store.write(now.wall, *row, &bytes)
                     });
                 }
                 CaptureEffect::Compare(pair) => {
@@ -86,6 +94,17 @@ impl CaptureTasks {
                 }
             }
         }
+    }
+
+    fn store(
+        &mut self,
+        id: CaptureId,
+        store: impl FnOnce() -> Result<(), &'static str> + Send + 'static,
+    ) {
+        self.tasks.spawn_blocking(move || {
+            let stored = catch_unwind(AssertUnwindSafe(store)).unwrap_or(Err("not_stored"));
+            reporting(move |core, _| core.captures_mut().on_stored(id, stored))
+        });
     }
 }
 

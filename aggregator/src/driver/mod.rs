@@ -544,7 +544,8 @@ impl Driver {
             })),
             Query::Capture(request, answer) => drop(answer.send(self.on_capture(request))),
             Query::StopCapture(id, answer) => {
-                drop(answer.send(self.core.captures_mut().stop(id)));
+                let now = self.clock.now();
+                drop(answer.send(self.core.captures_mut().stop(now, id)));
             }
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {

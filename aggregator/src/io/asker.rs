@@ -266,7 +266,7 @@ impl AskHandle {
         key: &ConfirmKey,
     ) -> Result<CaptureResponse, RequestError> {
         let wait = match step {
-            CaptureStep::Order(_) => ASK_WAIT,
+            CaptureStep::Order(_) | CaptureStep::Stop => ASK_WAIT,
             CaptureStep::Chunk(_) => CHUNK_WAIT,
         };
         let encode = |asker: &Asker, number| {

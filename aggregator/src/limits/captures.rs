@@ -27,6 +27,14 @@ pub const UNANSWERED_AFTER: Duration = Duration::from_secs(10);
 /// Time after the end of a capture at which it is given up: a node looks for a process for seconds,
 /// and the profiler has ten more than the capture takes.
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
+/// Time in which a node has ended a capture that a client stops.
+pub const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// The same of a recording, whose last profiles end first.
+pub const RECORDED_WITHIN: Duration = Duration::from_secs(30);
+/// Time between two requests for the state of a recording, which ends when its node restarts.
+pub const RECORDING_POLL_EVERY: Duration = Duration::from_secs(60);
+/// Recordings that run, which hold no place of other captures.
+pub const RECORDINGS_MAX: usize = 256;
 /// Time between two captures for one rule and node.
 pub const BREACH_PAUSE: Duration = Duration::from_secs(20 * 60);
 /// Captures by alerts in an hour, the pair counted once: when the whole fleet is slow, some nodes
@@ -39,6 +47,10 @@ pub const PAIRS_SOUGHT_MAX: usize = 16;
 pub const SECONDS_DEFAULT: u32 = 10;
 /// See [`SECONDS_DEFAULT`].
 pub const HZ_DEFAULT: u32 = 100;
+/// Seconds and rate of a recording that states neither: those of a node's settings for an hour.
+pub const RECORDING_SECONDS_DEFAULT: u32 = 3_600;
+/// See [`RECORDING_SECONDS_DEFAULT`].
+pub const RECORDING_HZ_DEFAULT: u32 = 19;
 /// Nodes of which the one with the median value is the peer: merging the windows of more would keep
 /// the driver for longer than a few milliseconds.
 pub const PEERS_MAX: usize = 256;
@@ -66,6 +78,12 @@ pub const FACTS_BYTES_MAX: usize = 16 * 1024;
 pub const NAMED_MAX: usize = 64;
 /// Bytes of a trace once it is inflated: an event takes some 100, and compresses to a tenth.
 pub const TRACE_BYTES_MAX: u64 = 1 << 26;
+/// Nodes whose past is added up as one profile: each answers with up to 4 MiB.
+pub const NODES_SUMMED_MAX: usize = 64;
+/// Captures under way beside which a sum asks its next node: half of all are left to others.
+pub const SUMMED_AT_ONCE: usize = RUNNING_MAX / 2;
+/// Sums that run, or have ended and are listed.
+pub const SUMS_MAX: usize = 8;
 /// Functions of a ranking.
 pub const FUNCTIONS_MAX: usize = 500;
 /// Profiles on one page.

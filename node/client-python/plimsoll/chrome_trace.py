@@ -1,7 +1,8 @@
 """Spans as Chrome's trace events, which Perfetto and TensorBoard read: `export_trace`.
 
-One lane for each thread and asyncio task. Fields are those of the format's description: `ph` X for
-a span and M for names, times in microseconds of the monotonic clock.
+One lane for each thread and asyncio task, and more for spans in one that overlap without nesting:
+Perfetto moves or drops what does not nest to the nanosecond. Fields are those of the format's
+description: `ph` X for a span and M for names, times in microseconds of the monotonic clock.
 """
 
 import gzip
@@ -10,7 +11,7 @@ import os
 import sys
 import time
 from time import perf_counter_ns as clock
-from typing import Any, Dict, List, NamedTuple, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 from . import limits
 from .critical_path import critical, gaps
@@ -46,26 +47,27 @@ def export_trace(path: "Union[str, os.PathLike[str]]") -> TraceExport:
 def trace_events(spans: Sequence[Span], dropped: int) -> Dict[str, Any]:
     """The object of a trace file."""
     path = critical(spans)
-    lanes: Dict[Lane, int] = {}
+    lanes: Dict[Tuple[Lane, int], int] = {}
     pid = os.getpid()
     events: List[Dict[str, Any]] = []
-    for span in [*spans, *gaps(spans)]:
+    for span, row in _rows([*spans, *gaps(spans)]):
         args: Dict[str, Any] = {_text(key): _text(value) for key, value in span.labels.items()}
         if id(span) in path:
             args["critical"] = True
         event = {"name": _text(span.name), "cat": span.category, "ph": "X", "pid": pid}
         event["ts"] = span.begun_ns / 1_000
-        event["dur"] = (span.ended_ns - span.begun_ns) / 1_000
+        event["dur"] = (_read(span.ended_ns) - _read(span.begun_ns)) / 1_000
+        is_thread = not span.lane.task and not row
         event["tid"] = lanes.setdefault(
-            span.lane, _TASK_LANES_FROM + len(lanes) if span.lane.task else span.lane.thread
+            (span.lane, row), span.lane.thread if is_thread else _TASK_LANES_FROM + len(lanes)
         )
         events.append({**event, "args": args})
 
     program = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
     named = [("process_name", 0, program or "python")]
-    for lane, tid in lanes.items():
+    for (lane, row), tid in lanes.items():
         name = f"{lane.task} ({lane.thread_name})" if lane.task else lane.thread_name
-        named.append(("thread_name", tid, name))
+        named.append(("thread_name", tid, f"{name} +{row}" if row else name))
     for kind, tid, name in named:
         args = {"name": _text(name)}
         events.append({"name": kind, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": args})
@@ -76,6 +78,32 @@ def trace_events(spans: Sequence[Span], dropped: int) -> Dict[str, Any]:
         "traceEvents": events,
         "otherData": {"dropped_spans": dropped},
     }
+
+
+def _rows(spans: Iterable[Span]) -> Iterator[Tuple[Span, int]]:
+    """Each span with the number of a row of its lane in which it nests, callers first."""
+    lanes: Dict[Lane, List[List[int]]] = {}
+    for span in sorted(spans, key=lambda span: (span.begun_ns, -span.ended_ns)):
+        rows = lanes.setdefault(span.lane, [])
+        for row, ends in enumerate(rows):
+            while ends and ends[-1] <= span.begun_ns:
+                ends.pop()
+            if not ends or span.ended_ns <= ends[-1]:
+                break
+        else:
+            if len(rows) < limits.TRACE_ROWS_MAX:
+                rows.append([])
+            row, ends = len(rows) - 1, rows[-1]
+        ends.append(span.ended_ns)
+        yield span, row
+
+
+def _read(ns: int) -> int:
+    """The nanosecond that a reader makes of it: after 101 days of uptime not each one is a float,
+    and a span must not seem to end after the one around it."""
+    read = ns / 1_000 * 1_000
+    # Python rounds halves to even numbers, and C does not.
+    return int(read) + (read % 1 >= 0.5)
 
 
 def _text(text: str) -> str:

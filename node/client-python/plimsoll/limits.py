@@ -87,12 +87,16 @@ TRACE_S_MAX = 600
 SPANS_MAX = 65_536
 SPAN_BYTES_MAX = 24 << 20
 SPAN_FIXED_BYTES = 300
+# Rows of one lane of a trace, for spans that overlap: scopes of as many generators.
+TRACE_ROWS_MAX = 64
 # Nanoseconds in which nothing was timed that a trace shows: less is the cost of code in between.
 GAP_NS_MIN = 1_000_000
 
-# Of a profiled request: ticks a second, seconds after which its stacks are no longer taken and
-# another one may be profiled, its stacks, and results that are kept.
+# Of a profiled request: ticks a second, those that one stack may stand for (a machine may have been
+# asleep), seconds after which its stacks are no longer taken and another one may be profiled, its
+# stacks, and results that are kept.
 REQUEST_HZ = 200
+REQUEST_LATE_TICKS_MAX = 200
 REQUEST_S_MAX = 60.0
 REQUEST_STACKS_MAX = 200
 REQUESTS_KEPT_MAX = 16

@@ -1,7 +1,9 @@
 """`profile_request`: the spans and stacks of one request alone, at most one at a time.
 
-Its thread is sampled 200 times a second. Of an asyncio task only ticks in which this task ran count
-as stacks; the others show that it waited. Results are kept in a bounded list.
+Its thread is sampled 200 times a second; a stack that is taken late, as beside a thread that only
+computes, counts for the ticks that it missed, up to a second of them. Of an asyncio task only ticks
+in which this task ran count as stacks; the others show that it waited. Results are kept in a
+bounded list.
 """
 
 import os
@@ -112,14 +114,16 @@ class _RequestSampler(StackSampler):
     def _pause(self, seconds: float) -> None:
         self._stopped.wait(seconds)
 
-    def _take(self) -> None:
+    def _take(self, ticks: int) -> None:
         if not self.of:
             return
+        # A late one stands for those that it has missed: a request is too short to lose them.
+        ticks = min(ticks, limits.REQUEST_LATE_TICKS_MAX)
         frame = sys._current_frames().get(self.of)
         if self._task is not None and self._current_task(self._loop) is not self._task:
-            self.waiting_ticks += 1
+            self.waiting_ticks += ticks
         elif frame is not None and self.asked_ticks:
-            self._folding.add("", frame)
+            self._folding.add("", frame, ticks)
 
 
 def profile_request(name: str = "request") -> RequestProfile:

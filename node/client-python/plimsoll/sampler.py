@@ -51,7 +51,7 @@ class Folding:
         self._codes: Dict[int, CodeType] = {}
         self._beyond = 0
 
-    def add(self, thread: str, innermost: Optional[FrameType]) -> None:
+    def add(self, thread: str, innermost: Optional[FrameType], count: int = 1) -> None:
         """Counts the stack that ends in this frame."""
         codes: List[CodeType] = []
         lines: List[int] = []
@@ -63,12 +63,12 @@ class Folding:
 
         key = (thread, frame is not None, tuple(map(id, codes)), tuple(lines))
         if key in self._counts:
-            self._counts[key] += 1
+            self._counts[key] += count
         elif len(self._counts) < limits.STACKS_MAX:
-            self._counts[key] = 1
+            self._counts[key] = count
             self._codes.update(zip(key[2], codes))
         else:
-            self._beyond += 1
+            self._beyond += count
 
     def stacks(self) -> Dict[Stack, int]:
         """All stacks so far, with their counts."""
@@ -135,15 +135,17 @@ class StackSampler(threading.Thread):
             due_ns = begun_ns + round(number * self._period_ns)
             self._pause(max(0, due_ns - clock()) / 1e9)
             now_ns = clock()
-            self._take()
+            following = next_tick(number, now_ns - begun_ns, self._period_ns)
+            self._take(following - number)
             self.taken_ticks += 1
-            number = next_tick(number, now_ns - begun_ns, self._period_ns)
+            number = following
         self.stacks = self._folding.stacks()
 
     def _pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def _take(self) -> None:
+    def _take(self, ticks: int) -> None:
+        del ticks  # One that is late counts once: the profile states how many were lost.
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         for ident, frame in sys._current_frames().items():
             if ident != self.ident:

@@ -58,6 +58,30 @@ class Block(Recording):
         self.assertRegex(top[-1], r"^busy \(tests/test_request_profiles.py:\d+\)$")
         self.assertEqual(plimsoll.request_profile(), profile.result)
 
+    def test_its_samples_cover_its_time(self):
+        # Beside other computing threads each tick is several switch intervals late.
+        is_over = threading.Event()
+        threads = [threading.Thread(target=lambda: [busy(0.01) for _ in iter(is_over.is_set, True)])
+                   for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        with plimsoll.profile_request() as profile:
+            busy(0.6)
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        sampled_ms = profile.result["samples"] / profile.result["hz"] * 1e3
+        duration_ms = profile.result["duration_ms"]
+        # The time behind the last one is in none; one count for each tick would make a sixth.
+        self.assertGreater(sampled_ms, 0.5 * duration_ms)
+        self.assertLess(sampled_ms, 1.05 * duration_ms)
+
+    def test_a_late_tick_counts_for_a_bounded_time(self):
+        sampler = request_profiles._RequestSampler()
+        sampler.of = threading.get_ident()
+        sampler._take(10**6)
+        self.assertEqual(list(sampler._folding.stacks().values()), [limits.REQUEST_LATE_TICKS_MAX])
+
     def test_other_threads_and_requests_leave_nothing_in_it(self):
         is_over = threading.Event()
 

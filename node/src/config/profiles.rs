@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_runtime::directory;
+use plimsoll_schemas::limits::wire::CONTINUOUS_INTERVAL_SECONDS;
 
 use super::section::{few, section};
-use crate::core::continuous::ContinuousBounds;
+use crate::core::continuous::{ContinuousBounds, Turns};
 use crate::core::history::HistoryBounds;
-use crate::limits::{CONTINUOUS_HZ, CONTINUOUS_PROCESSES_MAX, PROFILES_DAYS, PROFILES_MIB};
+use crate::limits::{
+    CONTINUOUS_HZ, CONTINUOUS_PROCESSES_MAX, CONTINUOUS_SECONDS, PROFILES_DAYS, PROFILES_MIB,
+};
 
 const HZ_MAX: u32 = 100;
 const DAYS_MAX: u32 = 3_660;
@@ -22,6 +25,7 @@ section! {
     pub struct ProfileSettings {
         pub continuous: bool = false,
         pub hz: u32 = CONTINUOUS_HZ,
+        pub interval_seconds: u32 = CONTINUOUS_SECONDS,
         pub processes: Vec<String> = Vec::new(),
         pub jobs: bool = true,
         pub directory: PathBuf = PathBuf::from("/var/lib/plimsoll/profiles"),
@@ -33,9 +37,15 @@ section! {
 impl ProfileSettings {
     /// Checks the bounds, and of profiles that are to be kept the directory.
     pub(super) fn check(&self) -> Result<(), String> {
-        let Self { continuous, hz, processes, jobs, directory, days, mib_max } = self;
+        let Self { continuous, hz, interval_seconds, processes, jobs, directory, days, mib_max } =
+            self;
         if !(1..=HZ_MAX).contains(hz) {
             return Err(format!("profiles.hz is {hz}; it must be 1 to {HZ_MAX}"));
+        }
+        if !CONTINUOUS_INTERVAL_SECONDS.contains(interval_seconds) {
+            return Err(format!(
+                "profiles.interval_seconds is {interval_seconds}; it must be 10 to 3600"
+            ));
         }
         if !(1..=DAYS_MAX).contains(days) {
             return Err(format!("profiles.days is {days}; it must be 1 to {DAYS_MAX}"));
@@ -64,11 +74,11 @@ impl ProfileSettings {
         directory::check("profiles.directory", directory)
     }
 
-    /// What is watched; `None` when nothing is.
-    pub fn watched(&self) -> Option<ContinuousBounds> {
-        let Self { hz, processes, jobs, .. } = self;
-        let bounds = ContinuousBounds { hz: *hz, by_name: !processes.is_empty(), senders: *jobs };
-        self.continuous.then_some(bounds)
+    pub fn watched(&self) -> ContinuousBounds {
+        let every = Duration::from_secs(self.interval_seconds.into());
+        let turns = Turns { hz: self.hz, native: false, every };
+        let turns = self.continuous.then_some(turns);
+        ContinuousBounds { by_name: !self.processes.is_empty(), senders: self.jobs, turns }
     }
 
     pub fn bounds(&self) -> HistoryBounds {
@@ -97,12 +107,14 @@ mod tests {
     #[test]
     fn bounds_names_and_the_directory_are_checked_by_their_keys() {
         let base = ProfileSettings::default;
-        assert_eq!((base().check(), base().watched()), (Ok(()), None));
+        assert_eq!((base().check(), base().watched().turns), (Ok(()), None));
         let on = || ProfileSettings { continuous: true, directory: "/tmp".into(), ..base() };
         assert_eq!(on().check(), Ok(()));
-        assert!(on().watched().is_some_and(|watched| watched.senders && !watched.by_name));
+        let ContinuousBounds { by_name, senders, turns } = on().watched();
+        assert!(senders && !by_name && turns.is_some_and(|turns| turns.hz == CONTINUOUS_HZ));
         for (settings, part) in [
             (ProfileSettings { hz: 0, ..base() }, "profiles.hz is 0"),
+            (ProfileSettings { interval_seconds: 9, ..base() }, "must be 10 to 3600"),
             (ProfileSettings { days: 0, ..base() }, "profiles.days is 0"),
             (ProfileSettings { mib_max: 1, ..base() }, "profiles.mib_max is 1"),
             (ProfileSettings { processes: vec!["a/b".into()], ..base() }, "must be a file name"),

@@ -49,7 +49,7 @@ use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
-use plimsoll_schemas::wire::capture::CaptureRefusal;
+use plimsoll_schemas::wire::capture::{CaptureOrder, CaptureRefusal};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::signature::ConfirmKey;
@@ -59,7 +59,7 @@ pub use bounds::Bounds;
 use captures::{CaptureGate, Captures, SendingProcess};
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
-use continuous::{Continuous, ContinuousBounds, ContinuousEffect};
+use continuous::{Continuous, ContinuousBounds, ContinuousEffect, Turns};
 use declared::DeclaredUrgencies;
 use history::Record;
 pub use identity::Identity;
@@ -246,7 +246,10 @@ impl Core {
     pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
         if let SocketEvent::Datagram { bytes, sender: Some(sender) } = event {
             self.captures.on_sender(sender, |series| self.intake.has_line(bytes, series));
-            self.continuous.on_sender(now.mono, sender);
+            // A sender of events alone is no job: `plimsoll run`, and hooks of a scheduler.
+            if !bytes.starts_with(b"_e{") {
+                self.continuous.on_sender(now.mono, sender);
+            }
         }
         self.intake.on_socket_event(now.wall, event);
     }
@@ -613,6 +616,14 @@ impl Core {
 
     /// The next thing to do for continuous profiling; an ordered capture has priority.
     pub fn next_continuous(&mut self, now: Mono) -> Option<ContinuousEffect> {
+        let turns = |order: &CaptureOrder| Turns {
+            hz: order.hz,
+            native: order.native,
+            every: Duration::from_secs(
+                order.interval_seconds.unwrap_or(limits::CONTINUOUS_SECONDS).into(),
+            ),
+        };
+        self.continuous.set_ordered(now, self.captures.recording().map(turns));
         self.continuous.next_effect(now, |pid| self.captures.is_capturing(pid))
     }
 

@@ -150,9 +150,7 @@ impl Driver {
         }
         let profiles = Profiles::open(&config.profiles, &identity.node, clock)
             .map_err(|error| StartError::configuration(&error))?;
-        if let Some(watched) = config.profiles.watched() {
-            core.enable_continuous(watched);
-        }
+        core.enable_continuous(config.profiles.watched());
         // Last, with the history kept already: what it takes over is recorded there once more.
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
@@ -325,6 +323,9 @@ impl Driver {
                 self.refresh_key(now);
                 if let Some(answer) = self.core.captures().on_request(now, &payload) {
                     self.broker.respond(&answer.asker, answer.response.encode().into());
+                }
+                for id in self.core.captures().take_stopped() {
+                    self.profiler.stop(id);
                 }
             }
             LinkEvent::CutOff if self.departure.step() == Step::Running => {

@@ -16,5 +16,6 @@ mod private_file;
 pub mod profiles;
 mod readiness;
 pub mod scrape;
+mod segments;
 pub mod spool;
 mod unix_path;

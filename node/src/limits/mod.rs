@@ -444,7 +444,7 @@ pub const HISTORY_WRITTEN_AGAIN: usize = HISTORY_QUEUE_MAX / 2;
 /// Requests that wait beside them; one more is counted, and its aggregator gives up.
 pub const HISTORY_REQUESTS_MAX: usize = 8;
 /// Time after a failed write in which none is tried.
-pub const HISTORY_RETRY_PAUSE: Duration = Duration::from_secs(30);
+pub const SEGMENTS_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Time at the end for what waits to be written.
 pub const HISTORY_END_WAIT: Duration = Duration::from_secs(2);
 /// Days for which the history is kept by default.
@@ -488,6 +488,8 @@ pub const CONTINUOUS_PROCESSES_MAX: usize = 16;
 /// Length of each of their profiles: short enough to show a minute, and long enough that finding
 /// the interpreter of a process again costs little beside its samples.
 pub const CONTINUOUS_SECONDS: u32 = 10;
+/// Time after a recording in which its last profiles end and are stored.
+pub const RECORDED_READ_AFTER: Duration = Duration::from_secs(CONTINUOUS_SECONDS as u64 + 2);
 /// Samples a second by default: not a divisor of what programs do by the clock.
 pub const CONTINUOUS_HZ: u32 = 19;
 /// Longest pause after captures that failed in a row.

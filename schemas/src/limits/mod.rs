@@ -94,6 +94,11 @@ pub mod wire {
     pub const HISTORY_OPERATIONS_MAX: usize = 1_024;
     /// Longest ordered capture, in seconds.
     pub const CAPTURE_SECONDS_MAX: u32 = 60;
+    /// Seconds of a recording of all that a node watches: from the time in which it finds the
+    /// senders to a day.
+    pub const CONTINUOUS_SECONDS: RangeInclusive<u32> = 60..=24 * 3_600;
+    /// From the start of one of its profiles to the next. Each takes 10 s.
+    pub const CONTINUOUS_INTERVAL_SECONDS: RangeInclusive<u32> = 10..=3_600;
     /// Highest ordered rate, in samples a second.
     pub const CAPTURE_HZ_MAX: u32 = 1_000;
     /// Bytes of a request of a capture: an operation, labels and some numbers.

@@ -48,7 +48,7 @@ pub use page::{
     BudgetRow, BurnRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, Pulse,
     QuantileBounds, Quantiles, RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
-pub use profiles::{ProfileRequest, ProfileRow, ProfileState, ProfilesPage};
+pub use profiles::{NodesSummed, ProfileRequest, ProfileRow, ProfileState, ProfilesPage};
 pub use rules::RulesState;
 pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{StatisticsPage, SummaryStats};

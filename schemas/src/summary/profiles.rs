@@ -1,5 +1,7 @@
 //! The answers of `/api/v1/profiles`: captures that were ordered, and what became of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Labels, NodeName, Operation, ProfileName, RuleName};
@@ -19,7 +21,11 @@ pub struct ProfileRequest {
     #[serde(default)]
     pub native: bool,
     /// The node.
-    pub node: NodeName,
+    #[serde(default)]
+    pub node: Option<NodeName>,
+    /// Of the past: several nodes, whose sum is one profile. Without any, all that are up.
+    #[serde(default)]
+    pub nodes: Vec<NodeName>,
     /// The number of the process.
     pub pid: Option<u32>,
     /// What it sends.
@@ -27,10 +33,13 @@ pub struct ProfileRequest {
     /// Labels that its samples have.
     #[serde(default)]
     pub labels: Labels,
-    /// Its length, by default 10.
+    /// Its length, by default 10, and 3600 of kind continuous.
     pub seconds: Option<u32>,
-    /// Samples a second, by default 100.
+    /// Samples a second, by default 100, and 19 of kind continuous.
     pub hz: Option<u32>,
+    /// Of kind continuous: from the start of one profile of 10 s to the next, by default 10.
+    #[serde(default)]
+    pub interval_seconds: Option<u32>,
     /// Of the past: its first second since 1970,
     #[serde(default)]
     pub from: Option<u64>,
@@ -62,8 +71,11 @@ pub struct ProfileRow {
     /// Whether its stacks have native frames too.
     #[serde(default)]
     pub native: bool,
-    /// The node.
+    /// The node; of a sum the first one.
     pub node: NodeName,
+    /// Of a sum: how many nodes it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesSummed>,
     /// The process was selected as the one that sends this operation;
     pub operation: Option<Operation>,
     /// and these labels.
@@ -71,7 +83,7 @@ pub struct ProfileRow {
     pub labels: Labels,
     /// Its ordered length.
     pub seconds: u32,
-    /// Ordered samples a second.
+    /// Samples a second: ordered, or of the past recorded; 0 where it is unknown or differs.
     pub hz: u32,
     /// When it was ordered for; by it the oldest make room. 0 in files of an earlier version, where
     /// it is `start_seconds`.
@@ -98,7 +110,30 @@ pub struct ProfileRow {
     pub kept_as: Option<ProfileName>,
 }
 
+/// The nodes whose past was added up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct NodesSummed {
+    /// Nodes that were asked, at most 64.
+    pub asked: usize,
+    /// Nodes whose past is in it.
+    pub answered: usize,
+    /// Nodes beyond those.
+    pub left_out: usize,
+    /// Those without a profile, and why.
+    pub missing: BTreeMap<NodeName, String>,
+}
+
 impl ProfileRow {
+    /// The node, or how many of the nodes of a sum.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        match &self.nodes {
+            Some(of) => format!("{} of {} nodes", of.answered, of.asked),
+            None => self.node.to_string(),
+        }
+    }
+
     /// By what the oldest is found, in seconds since 1970.
     #[must_use]
     pub fn made_at(&self) -> f64 {

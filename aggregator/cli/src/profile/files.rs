@@ -41,7 +41,8 @@ pub(super) const FORMS: [(&str, Form); 9] = [
     (".pprof", Form::Pprof),
 ];
 /// Those of a difference.
-pub(super) const PICTURES: [(&str, Form); 2] = [FORMS[0], FORMS[1]];
+pub(super) const OF_DIFFERENCE: [(&str, Form); 5] =
+    [FORMS[0], FORMS[1], FORMS[6], FORMS[7], FORMS[8]];
 
 fn form_of(path: &Path, forms: &[(&str, Form)]) -> Option<Form> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
@@ -107,8 +108,9 @@ mod tests {
         ] {
             assert_eq!(form_of(Path::new(name), &FORMS), form, "{name}");
         }
-        let refused = OutputFile::create(Path::new("a.json"), &PICTURES).err().unwrap();
-        assert_eq!(format!("{refused:#}"), "--output a.json: end it with one of .svg .html");
+        let refused = OutputFile::create(Path::new("a.folded"), &OF_DIFFERENCE).err().unwrap();
+        let endings = "--output a.folded: end it with one of .svg .html .json .pb.gz .pprof";
+        assert_eq!(format!("{refused:#}"), endings);
     }
 
     #[test]

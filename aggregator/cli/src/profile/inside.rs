@@ -68,8 +68,8 @@ pub(super) struct TraceArgs {
 /// When a file cannot be written, or nothing can be asked.
 pub(super) async fn memory(args: &MemoryArgs) -> Result<Exit> {
     let output = args.output.prepare()?;
-    let (node, body) = (&args.of.node, args.of.body("memory")?);
-    output.finish_captured(remote::kept(&args.of.at.api()?, node, &body).await?)
+    let body = args.of.body("memory")?;
+    output.finish_captured(remote::kept(&args.of.at.api()?, &body).await?)
 }
 
 /// Fetches the spans of a process.
@@ -79,7 +79,7 @@ pub(super) async fn memory(args: &MemoryArgs) -> Result<Exit> {
 pub(super) async fn trace(args: &TraceArgs) -> Result<Exit> {
     let file = OutputFile::create(&args.output, &TRACES)?;
     let api = args.of.at.api()?;
-    let row = match remote::ordered(&api, &args.of.node, &args.of.body("trace")?).await? {
+    let row = match remote::ordered(&api, &args.of.body("trace")?).await? {
         Ok(row) => row,
         Err(exit) => return Ok(exit),
     };

@@ -7,7 +7,6 @@ mod inside;
 mod local;
 mod output;
 mod query;
-mod redact;
 mod remote;
 mod stored;
 mod text;
@@ -22,6 +21,13 @@ use stored::{DiffArgs, ShowArgs};
 
 /// Sample the stacks of a process; show, convert and compare profiles
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll profile cpu --pid 4711                       # functions of a running script
+  plimsoll profile cpu --pid 4711 -o flame.html         # a flame graph to search and zoom
+  plimsoll profile query --from 15:00 --to 15:05        # a past minute
+  plimsoll profile diff slow.pb.gz fast.pb.gz           # what one has more than another
+
+Each command has more: plimsoll profile cpu --help")]
 pub struct ProfileArgs {
     #[command(subcommand)]
     command: ProfileCommand,

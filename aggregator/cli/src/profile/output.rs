@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use plimsoll_profile::{ColourBy, Profile, ThreadState};
+use plimsoll_profile::{ColourBy, Profile, Redaction, Redactor, ThreadState};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::stdout::print_line;
 
 use super::captured::Captured;
 use super::files::{FORMS, OutputFile};
-use super::redact::{Redaction, Redactor};
 use super::text;
 use crate::terminal_text::safe;
 
@@ -49,13 +48,20 @@ pub(super) struct RedactArgs {
     /// those of functions too
     #[arg(
         long,
-        value_enum,
         value_name = "WHAT",
+        value_parser = Redaction::ALL.map(Redaction::as_str),
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "names"
     )]
-    pub(super) redact: Option<Redaction>,
+    redact: Option<String>,
+}
+
+impl RedactArgs {
+    pub(super) fn redactor(&self) -> Option<Redactor> {
+        let is_wanted = |what: &Redaction| self.redact.as_deref() == Some(what.as_str());
+        Redaction::ALL.into_iter().find(is_wanted).map(Redactor::new)
+    }
 }
 
 /// Options with the file that they name, which is prepared before a profile is taken: one that
@@ -106,8 +112,10 @@ impl Output<'_> {
     /// When the file cannot be written.
     pub(super) fn finish(self, mut captured: Captured) -> Result<()> {
         let Self { args, file } = self;
-        if let Some(what) = args.redact.redact {
-            captured = redacted(captured, what);
+        if let Some(mut redactor) = args.redact.redactor() {
+            let profile = redactor.redacted(&captured.profile);
+            // The title names a file or a node, and the id may be looked up.
+            captured = Captured { title: "profile".to_owned(), id: None, profile, ..captured };
         }
         let state = state(args.state.as_deref(), &captured.profile);
         let top = args.top.unwrap_or(TOP);
@@ -139,12 +147,4 @@ pub(super) fn state(asked: Option<&str>, of: &Profile) -> Option<ThreadState> {
         Some(word) => ThreadState::parse(word),
         None => is_stated().then_some(ThreadState::Running),
     }
-}
-
-fn redacted(captured: Captured, what: Redaction) -> Captured {
-    let mut redactor = Redactor::new(what);
-    redactor.know(&captured.profile);
-    let profile = redactor.redacted(&captured.profile);
-    // The title names a file or a node, and the id may be looked up.
-    Captured { title: "profile".to_owned(), id: None, profile, ..captured }
 }

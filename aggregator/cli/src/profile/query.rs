@@ -8,23 +8,17 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, value_parser};
 use jiff::Zoned;
 use plimsoll_node::io::profiles::read_range;
+use plimsoll_profile::Name;
 use plimsoll_profile::series::{Past, PastQuery};
-use plimsoll_profile::{Name, Profile, merge};
 use plimsoll_runtime::exit::{Exit, fail};
 use plimsoll_schemas::time::Wall;
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use super::captured::Captured;
 use super::output::OutputArgs;
 use super::remote;
-use crate::nodes::all_pages;
 use crate::targets::Target;
 use crate::time_range::TimeRange;
-
-/// Nodes that are asked, and at one time: an aggregator carries out 16 captures at a time.
-const NODES_MAX: usize = 64;
-const AT_ONCE: usize = 8;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -95,52 +89,16 @@ fn of_directory(dir: &Path, pid: Option<u32>, range: Range) -> Result<Result<Cap
 }
 
 async fn of_nodes(args: &QueryArgs, range: Range) -> Result<Result<Captured, Exit>> {
-    let nodes = match &args.nodes[..] {
-        [] => {
-            let page = all_pages(&args.at.api()?, &None, &Some("up".to_owned())).await?;
-            page.nodes.into_iter().map(|of| of.row.node.to_string()).collect()
-        }
-        named => named.to_vec(),
-    };
-    if nodes.len() > NODES_MAX {
-        eprintln!("plimsoll: {} nodes are left out: name others", nodes.len() - NODES_MAX);
-    }
-
-    let mut found = Vec::new();
-    for some in nodes[..nodes.len().min(NODES_MAX)].chunks(AT_ONCE) {
-        let mut asked = JoinSet::new();
-        for node in some {
-            let (node, api, Range { from, to }) = (node.clone(), args.at.api()?, range);
-            let body =
-                json!({ "kind": "past", "node": node, "pid": args.pid, "from": from, "to": to });
-            asked.spawn(async move { remote::kept(&api, &node, &body).await });
-        }
-        for answered in asked.join_all().await {
-            // Why there is none is printed; the other nodes have theirs.
-            match answered {
-                Ok(captured) => found.extend(captured.ok()),
-                Err(error) => eprintln!("plimsoll: {error:#}"),
-            }
-        }
-    }
-    let profiles: Vec<&Profile> = found.iter().map(|of| &of.profile).collect();
-    if profiles.is_empty() {
-        return Ok(Err(Exit::Failure));
-    }
-    let profile = merge(&profiles)?;
-    let title = found.iter().map(|of| of.title.as_str()).collect::<Vec<_>>().join(", ");
-    let facts: Vec<&str> = profile
-        .comments()
-        .filter_map(|comment| comment.as_str().strip_prefix("plimsoll."))
-        .collect();
-    let facts = format!("{} of {} nodes; {}", found.len(), nodes.len(), facts.join(", "));
-    Ok(Ok(Captured { title, id: None, facts, profile }))
+    let Range { from, to } = range;
+    let body =
+        json!({ "kind": "past", "nodes": args.nodes, "pid": args.pid, "from": from, "to": to });
+    remote::kept(&args.at.api()?, &body).await
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_profile::series::{SEGMENT_BEGIN, Writer};
-    use plimsoll_profile::{Frame, SampleLabels, Stack, ValueType};
+    use plimsoll_profile::{Frame, Profile, SampleLabels, Stack, ValueType};
 
     use super::*;
 

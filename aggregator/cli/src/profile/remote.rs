@@ -6,12 +6,13 @@ use anyhow::{Context, Result, bail};
 use jiff::tz::TimeZone;
 use plimsoll_clock::Stopwatch;
 use plimsoll_profile::limits::ENCODED_BYTES_MAX;
-use plimsoll_profile::pprof;
+use plimsoll_profile::{Profile, pprof};
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::{Exit, fail};
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::summary::{ProfileRow, ProfileState};
-use plimsoll_schemas::wire::capture::CaptureFacts;
+use plimsoll_schemas::summary::{NodesSummed, ProfileRow, ProfileState};
+use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureKind};
 use serde_json::{Value, json};
 
 use super::captured::Captured;
@@ -28,12 +29,12 @@ const WAIT_MAX: Duration = Duration::from_secs(150);
 
 /// Orders a capture and waits for its profile; if there is none, the reason is printed.
 pub(super) async fn captured(node: &str, args: &CpuArgs) -> Result<Result<Captured, Exit>> {
-    kept(&args.at.api()?, node, &body(node, args)?).await
+    kept(&args.at.api()?, &body(node, args)?).await
 }
 
 /// The same for an order as the API takes it.
-pub(super) async fn kept(api: &Api, node: &str, body: &Value) -> Result<Result<Captured, Exit>> {
-    let row = match ordered(api, node, body).await? {
+pub(super) async fn kept(api: &Api, body: &Value) -> Result<Result<Captured, Exit>> {
+    let row = match ordered(api, body).await? {
         Ok(row) => row,
         Err(exit) => return Ok(Err(exit)),
     };
@@ -41,20 +42,27 @@ pub(super) async fn kept(api: &Api, node: &str, body: &Value) -> Result<Result<C
     let path = format!("{PATH}/{id}/pprof");
     let bytes = api.fetch(&path, "application/octet-stream", ENCODED_BYTES_MAX).await?;
     let profile = pprof::decode(&bytes).with_context(|| path)?;
-    let title = format!("{node}, process {}", row.facts.pid);
-    Ok(Ok(Captured { title, id: Some(id), facts: facts(&row), profile }))
+    let process = match row.facts.pid {
+        0 => String::new(),
+        pid => format!(", process {pid}"),
+    };
+    let facts = if row.kind == CaptureKind::Past { of_past(&row, &profile) } else { facts(&row) };
+    Ok(Ok(Captured { title: row.subject() + &process, id: Some(id), facts, profile }))
 }
 
 /// Orders a capture and waits until its result is kept; if there is none, the reason is printed.
-pub(super) async fn ordered(
-    api: &Api,
-    node: &str,
-    body: &Value,
-) -> Result<Result<ProfileRow, Exit>> {
+pub(super) async fn ordered(api: &Api, body: &Value) -> Result<Result<ProfileRow, Exit>> {
     let text = api.request("POST", PATH, Some(body)).await?;
     let row: ProfileRow = serde_json::from_str(&text).context("the order's answer")?;
     let (id, starts) = (row.id, shown(row.made_at(), &TimeZone::system()));
-    eprintln!("plimsoll: capture {id} of node {node} starts at {starts}");
+    let of = match &row.nodes {
+        Some(NodesSummed { asked, left_out: 0, .. }) => format!("{asked} nodes"),
+        Some(NodesSummed { asked, left_out, .. }) => {
+            format!("{asked} nodes ({left_out} are left out: name others)")
+        }
+        None => format!("node {}", row.node),
+    };
+    eprintln!("plimsoll: capture {id} of {of} starts at {starts}");
 
     let row = ended(api, row).await?;
     if !row.state.has_profile() {
@@ -98,14 +106,22 @@ async fn ended(api: &Api, ordered: ProfileRow) -> Result<ProfileRow> {
 
 /// Why a capture has no profile, and what to change.
 fn why_none(row: &ProfileRow) -> String {
-    let ProfileRow { id, node, state, reason, facts, .. } = row;
+    let ProfileRow { id, state, reason, facts, .. } = row;
+    let of = match row.nodes {
+        Some(_) => row.subject(),
+        None => format!("node {}", row.node),
+    };
     let reason = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("capture {id} of node {node} is {}{reason}{}", state.as_str(), fix(facts))
+    format!("capture {id} of {of} is {}{reason}{}", state.as_str(), fix(facts))
 }
 
 /// How a capture went, in one line.
 fn facts(row: &ProfileRow) -> String {
     let CaptureFacts { command, pid, python, rung, samples, torn, lost, .. } = &row.facts;
+    let read = match row.kind {
+        CaptureKind::Memory => counted(*samples, "block"),
+        _ => text::stacks(*samples, *torn, *lost),
+    };
     let is_torn = row.state == ProfileState::Torn;
     let part = if is_torn { ", until it could no longer be read" } else { "" };
     format!(
@@ -113,9 +129,20 @@ fn facts(row: &ProfileRow) -> String {
         safe(command),
         safe(python),
         safe(rung),
-        text::stacks(*samples, *torn, *lost),
+        read,
         fix(&row.facts)
     )
+}
+
+/// What a stretch of the past is made of, and which nodes are missing.
+fn of_past(row: &ProfileRow, profile: &Profile) -> String {
+    let summed = row.nodes.as_ref();
+    let nodes = summed.map_or_else(|| "1 of 1 nodes".to_owned(), |_| row.subject());
+    let missing = summed.into_iter().flat_map(|of| &of.missing);
+    let missing = missing.map(|(node, why)| format!("; node {node}: {why}"));
+    let comments = profile.comments().filter_map(|of| of.as_str().strip_prefix("plimsoll."));
+    let comments: Vec<&str> = comments.collect();
+    format!("{nodes}{}; {}", missing.collect::<String>(), comments.join(", "))
 }
 
 fn fix(facts: &CaptureFacts) -> String {
@@ -155,6 +182,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("4 torn and 6 lost") && !text.contains('\u{1b}'), "{text}");
+        let kind = CaptureKind::Memory;
+        let text = facts(&ProfileRow { kind, ..row() });
+        assert!(text.ends_with("by the profiler: 990 blocks"), "{text}");
         let fix = "systemctl enable --now plimsoll-profiler.socket".to_owned();
         let failed = ProfileRow {
             state: ProfileState::Failed,

@@ -8,13 +8,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use plimsoll_profile::flame::of_difference;
 use plimsoll_profile::limits::ENCODED_BYTES_MAX;
-use plimsoll_profile::{Profile, html, pprof, subtract, svg};
+use plimsoll_profile::{Profile, html, pprof, subtract, summary, svg};
 use plimsoll_runtime::stdout::print_line;
 
 use super::captured::Captured;
-use super::files::{Form, OutputFile, PICTURES};
+use super::files::{Form, OF_DIFFERENCE, OutputFile};
 use super::output::{OutputArgs, RedactArgs, TOP, state};
-use super::redact::Redactor;
 use super::text;
 
 #[derive(Args, Clone, Debug)]
@@ -33,6 +32,8 @@ pub(super) struct ShowArgs {
 #[command(after_help = "Examples:
   plimsoll profile diff slow.pb.gz healthy.pb.gz
   plimsoll profile diff after.pb.gz before.pb.gz -o more.html
+  plimsoll profile diff after.pb.gz before.pb.gz --json --top 3    # for a program
+  plimsoll profile diff after.pb.gz before.pb.gz -o more.pb.gz     # for go tool pprof
 
 Values are per second of each profile, so that their lengths may differ.")]
 pub(super) struct DiffArgs {
@@ -43,12 +44,16 @@ pub(super) struct DiffArgs {
     /// Threads in this state alone [default: running; all if the profiles state none]
     #[arg(long, value_parser = ["running", "waiting", "gil", "all"])]
     state: Option<String>,
-    /// File to write instead of a table: .svg or .html (flame graphs)
+    /// File to write instead of a table: .svg or .html (flame graphs), .json (as --json),
+    /// .pb.gz (pprof, below zero where the peer has more)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Functions in the table
+    /// Functions in the table and in JSON
     #[arg(long, value_name = "N", default_value_t = TOP)]
     top: usize,
+    /// Print them as JSON, with both sides
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
     #[command(flatten)]
     redact: RedactArgs,
 }
@@ -69,12 +74,10 @@ pub(super) fn show(args: &ShowArgs) -> Result<()> {
 /// When a file cannot be read or written, or the profiles measure different things.
 pub(super) fn diff(args: &DiffArgs) -> Result<()> {
     let path = args.output.as_deref();
-    let output = path.map(|path| OutputFile::create(path, &PICTURES)).transpose()?;
+    let output = path.map(|path| OutputFile::create(path, &OF_DIFFERENCE)).transpose()?;
     let mut sides = [read(&args.culprit)?, read(&args.peer)?];
     let mut title = format!("{} beside {}", title(&args.culprit), title(&args.peer));
-    if let Some(what) = args.redact.redact {
-        let mut redactor = Redactor::new(what);
-        sides.iter().for_each(|side| redactor.know(side));
+    if let Some(mut redactor) = args.redact.redactor() {
         sides = sides.map(|side| redactor.redacted(&side));
         title = "difference of two profiles".to_owned();
     }
@@ -82,15 +85,19 @@ pub(super) fn diff(args: &DiffArgs) -> Result<()> {
     let [culprit, peer] = &sides;
     let state = state(args.state.as_deref(), culprit);
     let difference = subtract(culprit, peer, state).with_context(|| title.clone())?;
+    let json = || format!("{:#}", summary::of_difference(&difference, args.top));
     let Some(output) = output else {
-        print_line(text::differences(&difference, args.top));
+        let table = || text::differences(&difference, args.top);
+        print_line(if args.json { json() } else { table() });
         return Ok(());
     };
-    let picture = match output.form {
-        Form::Html => html::of_difference(&title, &difference),
-        _ => svg::render(&title, &of_difference(&difference)),
+    let written = match output.form {
+        Form::Html => html::of_difference(&title, &difference).into_bytes(),
+        Form::Json => (json() + "\n").into_bytes(),
+        Form::Pprof => pprof::encode_difference(&difference)?,
+        _ => svg::render(&title, &of_difference(&difference)).into_bytes(),
     };
-    output.write(picture.as_bytes())
+    output.write(&written)
 }
 
 fn title(path: &Path) -> String {

@@ -11,15 +11,19 @@ pub(super) fn stacks(whole: u64, torn: u64, lost: u64) -> String {
 }
 
 /// The functions of threads in one state, or of all: the share of each in what these threads have,
-/// by itself and with what it calls; and what the threads did.
+/// or its bytes, by itself and with what it calls; and what the threads did.
 pub(super) fn functions(profile: &Profile, state: Option<ThreadState>, most: usize) -> String {
-    let mut text = states(profile);
+    let mut text = states(profile) + &memory(profile);
     let all = plimsoll_profile::functions(profile, state);
     let whole = all.iter().map(|of| of.own).sum::<u64>();
+    let is_memory = profile.value_type().unit.as_str() == "bytes";
 
     text += &format!("{:>8} {:>8}  FUNCTION\n", "SELF", "TOTAL");
     for function in all.iter().take(most) {
-        let share = |value: u64| percent(value as f64 / whole.max(1) as f64);
+        let share = |value: u64| match is_memory {
+            true => bytes(value as f64),
+            false => percent(value as f64 / whole.max(1) as f64),
+        };
         let (own, total) = (share(function.own), share(function.total));
         text += &format!("{own:>8} {total:>8}  {}\n", safe(&function.frame.to_string()));
     }
@@ -46,6 +50,19 @@ pub(super) fn differences(difference: &Difference, most: usize) -> String {
         text += &format!("{own:>12} {total:>12}  {}\n", safe(&function.frame.to_string()));
     }
     text
+}
+
+/// What the client measured beside: the figures of the summary. Empty of other profiles.
+fn memory(profile: &Profile) -> String {
+    let figure = |start: &str| -> Option<String> {
+        let value = profile.comments().find_map(|of| of.as_str().strip_prefix(start)?.parse().ok());
+        value.map(|value: u64| bytes(value as f64))
+    };
+    let figures =
+        [("still in use: ", "plimsoll.leaked_bytes="), ("peak: ", "plimsoll.peak_bytes=")];
+    let known = figures.map(|(word, start)| Some(format!("{word}{}", figure(start)?)));
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if known.is_empty() { String::new() } else { known.join(", ") + "\n" }
 }
 
 /// Empty of a profile that states none.
@@ -95,6 +112,23 @@ mod tests {
         assert_eq!(text, wanted);
         assert!(functions(&profile, Some(ThreadState::Gil), 9).contains("no thread was in this"));
     }
+
+    #[test]
+    fn a_memory_profile_has_bytes_that_agree_with_its_summary() {
+        let kind = ValueType { kind: "inuse_space".into(), unit: "bytes".into() };
+        let mut memory = Profile::new(kind, 1);
+        memory.add(Stack::new(vec![Frame::marker("load")]), SampleLabels::default(), 3 << 20);
+        memory.add_comment("plimsoll.leaked_bytes=3145728".into());
+        memory.add_comment("plimsoll.peak_bytes=10485760".into());
+        let wanted = "still in use: 3 MiB, peak: 10 MiB\n\
+            \x20   SELF    TOTAL  FUNCTION\n\
+            \x20  3 MiB    3 MiB  load\n";
+        assert_eq!(functions(&memory, None, 1), wanted);
+        let summary = plimsoll_profile::summary::of_profile("", &memory, None, 1);
+        assert_eq!(summary["leaked_mb"], 3_145_728.0 / 1e6);
+        assert_eq!(summary["top_functions"][0]["self_bytes"], 3_145_728.0);
+    }
+
     #[test]
     fn functions_that_differ_have_both_signs() {
         let slow = profile(&[(&["main", "augment"], ThreadState::Running, 30)]);

@@ -1,4 +1,4 @@
-//! Names and what stands for each in one report or profile: the first node that is met is `node-1`,
+//! Names and what stands for each in one report: the first node that is met is `node-1`,
 //! and so everywhere. Numbers by order of appearance and no hash of a name: a hash of one that can
 //! be guessed names it.
 //!
@@ -16,9 +16,6 @@ pub(crate) enum NameKind {
     Host,
     User,
     Path,
-    Thread,
-    Process,
-    Function,
     /// The value of a label.
     Value,
 }
@@ -32,9 +29,6 @@ impl NameKind {
             Self::Host => "host",
             Self::User => "user",
             Self::Path => "path",
-            Self::Thread => "thread",
-            Self::Process => "process",
-            Self::Function => "function",
             Self::Value => "value",
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn read(input: impl Read, operators: &mut Operators) -> serde_json::R
     let mut input = BufReader::with_capacity(1 << 16, input);
     let start = input.fill_buf().map_err(serde_json::Error::io)?;
     if start.starts_with(&GZIP) {
-        read_plain(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(input)), operators)
+        read_plain(MultiGzDecoder::new(input), operators)
     } else {
         read_plain(input, operators)
     }
@@ -34,16 +34,19 @@ pub(super) fn read(input: impl Read, operators: &mut Operators) -> serde_json::R
 
 fn read_plain(input: impl Read, operators: &mut Operators) -> serde_json::Result<()> {
     let left = Rc::new(Cell::new(ENTRY_BYTES_MAX));
-    let bounded = Bounded { input: input.take(TRACE_BYTES_MAX), left: Rc::clone(&left) };
-    let mut json = serde_json::Deserializer::from_reader(bounded);
+    let bounded = Bounded { input, left: Rc::clone(&left), left_of_trace: TRACE_BYTES_MAX };
+    // Outermost, since the parser takes single bytes.
+    let mut json =
+        serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, bounded));
     json.deserialize_any(Trace { operators, left })?;
     json.end()
 }
 
-/// An input of which no entry may be too long.
+/// An input that may not be too long, and no entry of it.
 struct Bounded<R> {
     input: R,
     left: Rc<Cell<u64>>,
+    left_of_trace: u64,
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -51,7 +54,11 @@ impl<R: Read> Read for Bounded<R> {
         if self.left.get() == 0 {
             return Err(io::Error::other(format!("an entry has over {ENTRY_BYTES_MAX} bytes")));
         }
+        if self.left_of_trace == 0 {
+            return Err(io::Error::other(format!("it has over {TRACE_BYTES_MAX} bytes")));
+        }
         let read = self.input.read(buffer)?;
+        self.left_of_trace = self.left_of_trace.saturating_sub(read as u64);
         self.left.set(self.left.get().saturating_sub(read as u64));
         Ok(read)
     }
@@ -126,13 +133,14 @@ mod tests {
         {"ph":"X","cat":"python_function","name":"nn.Module","pid":7,"tid":7,"ts":90,"dur":99},
         {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":120,"dur":40},
         {"ph":"X","cat":"gpu_memcpy","name":"HtoD","pid":0,"tid":"stream 9","ts":120,"dur":4},
+        {"ph":"X","cat":"Kernel","name":"gemm","pid":0,"tid":7,"ts":159,"dur":3},
         {"ph":"X","cat":"cpu_op","name":"broken","pid":7,"tid":7,"ts":"1","dur":[2]}],
         "traceName":"x"}"#;
 
     #[test]
     fn operators_have_self_and_total_by_device() {
         let wanted = [
-            "gemm cuda 1 40 40",
+            "gemm cuda 2 43 43",
             "aten::add cpu 3 35.5 35.5",
             "aten::linear cpu 1 19.5 50",
             "HtoD cuda 1 4 4",

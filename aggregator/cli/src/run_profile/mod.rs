@@ -177,6 +177,30 @@ fn top_functions(profile: &Profile) -> Vec<TopOperator> {
 mod tests {
     use super::*;
 
+    /// Recorded; see its README.md.
+    const TORCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/torch");
+
+    #[test]
+    fn operators_equal_what_pytorch_states_itself() {
+        // The older one has whole microseconds, so that calls seem to overlap.
+        for (recorded, rows, tolerance_us) in [("kineto", 52, 0.01), ("plain", 54, 5.5)] {
+            let dir = Path::new(TORCH).join(recorded);
+            let mut missing = Vec::new();
+            let found = read_traces(&dir, &BTreeMap::new(), &mut missing);
+            assert_eq!((missing.len(), found.len()), (0, rows), "{recorded}: {missing:?}");
+
+            let averages = std::fs::read_to_string(dir.join("averages.json")).unwrap();
+            let averages: Vec<(String, f64, f64, u64)> = serde_json::from_str(&averages).unwrap();
+            assert_eq!(averages.len(), rows, "{recorded}");
+            for (name, self_us, total_us, calls) in averages {
+                let of = found.iter().find(|of| of.name == name).expect(&name);
+                assert!((of.self_ms * 1e3 - self_us).abs() < tolerance_us, "{of:?} {self_us}");
+                assert!((of.total_ms * 1e3 - total_us).abs() < tolerance_us, "{of:?} {total_us}");
+                assert_eq!((of.calls, of.device.as_str()), (Some(calls), "cpu"), "{of:?}");
+            }
+        }
+    }
+
     #[test]
     fn traces_of_the_run_are_read_and_earlier_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();

@@ -6,8 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Calls that wait for earlier ones: a call may be listed after as many that it holds.
-const WAITING_MAX: usize = 1_024;
+/// Calls that wait for earlier ones: a call may be listed after as many that it holds, 2 495 in a
+/// trace of a step of ResNet-50.
+const WAITING_MAX: usize = 4_096;
 /// Calls within each other: operators of one layer of autograd have some ten.
 const DEPTH_MAX: usize = 256;
 
@@ -42,7 +43,7 @@ pub(super) struct Finished {
     pub(super) is_misplaced: bool,
 }
 
-/// The calls of one thread, or of one stream of a device.
+/// The calls of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     waiting: BinaryHeap<Reverse<Call>>,

@@ -4,16 +4,15 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use plimsoll_profile::Name;
-
 use super::event::{Event, Raw};
 use super::nesting::{Call, Finished, Nesting};
 use crate::run_results::TopOperator;
 
 /// Operators and kernels by name; a large model has some hundred.
 const NAMES_MAX: usize = 4_096;
-/// Threads and streams.
-const LANES_MAX: usize = 256;
+/// Bytes of a name: kernels differ in the arguments of templates, after some 300.
+const NAME_BYTES_MAX: usize = 2_048;
+const THREADS_MAX: usize = 256;
 /// What stands for names without room.
 const OTHER: &str = "(other)";
 /// The latest time of a trace, in microseconds: until the year 2200.
@@ -34,11 +33,14 @@ impl Device {
         }
     }
 
-    /// That of a category of events, as JSON; others are no operators.
-    fn of(category: &str) -> Option<Self> {
-        match category {
-            r#""cpu_op""# => Some(Self::Cpu),
-            r#""kernel""# | r#""gpu_memcpy""# | r#""gpu_memset""# => Some(Self::Cuda),
+    /// That of an event; others are no operators. Categories with a capital are those of PyTorch
+    /// before 1.11; one that is built without Kineto, as Debian's, names a process instead.
+    fn of(event: &Event) -> Option<Self> {
+        match (json(&event.category), json(&event.process)) {
+            (r#""cpu_op""# | r#""user_annotation""# | r#""Operator""#, _)
+            | ("", r#""CPU functions""#) => Some(Self::Cpu),
+            (r#""kernel""# | r#""gpu_memcpy""# | r#""gpu_memset""#, _)
+            | (r#""Kernel""# | r#""Memcpy""# | r#""Memset""#, _) => Some(Self::Cuda),
             _ => None,
         }
     }
@@ -48,9 +50,9 @@ impl Device {
 #[derive(Debug, Default)]
 pub(super) struct Operators {
     rows: Vec<Row>,
-    by_name: HashMap<(Device, Name), usize>,
-    /// By process and thread, or by device and stream, as the trace names them.
-    lanes: HashMap<(Device, Name), Nesting>,
+    by_name: HashMap<(Device, String), usize>,
+    /// By process and thread, as the trace names them.
+    threads: HashMap<String, Nesting>,
     /// Events of the trace that is read, of any kind.
     pub(super) events: u64,
     /// Operators without a time.
@@ -60,7 +62,7 @@ pub(super) struct Operators {
 
 #[derive(Debug)]
 struct Row {
-    name: Name,
+    name: String,
     device: Device,
     calls: u64,
     ns: i64,
@@ -70,24 +72,28 @@ struct Row {
 impl Operators {
     pub(super) fn add(&mut self, event: Event) {
         self.events += 1;
-        let Event { phase, name, category, start, duration, process, thread } = event;
-        let Some(device) = Device::of(json(&category)).filter(|_| json(&phase) == "\"X\"") else {
+        let Some(device) = Device::of(&event).filter(|_| json(&event.phase) == "\"X\"") else {
             return;
         };
+        let Event { name, start, duration, process, thread, .. } = event;
         let name = serde_json::from_str::<String>(json(&name));
         let (Ok(name), Some(start), Some(duration)) = (name, ns(&start), ns(&duration)) else {
             self.malformed += 1;
             return;
         };
 
-        let operator = self.row(device, Name::new(&name));
+        // PyTorch prints the steps of its schedule as one row.
+        let name = if name.starts_with("ProfilerStep#") { "ProfilerStep*".into() } else { name };
+        let operator = self.row(device, bounded(name));
         let call = Call { start, end: Reverse(start + duration), operator };
-        let lane = format!("{} {}", json(&process), json(&thread));
-        let lane = (device, Name::new(&lane));
+        let thread = bounded(format!("{} {}", json(&process), json(&thread)));
         let (rows, misplaced) = (&mut self.rows, &mut self.misplaced);
         let mut finished = |of: Finished| rows[of.operator].add(&of, misplaced);
-        if self.lanes.len() < LANES_MAX || self.lanes.contains_key(&lane) {
-            self.lanes.entry(lane).or_default().add(call, &mut finished);
+        if device == Device::Cuda {
+            // What a device does holds nothing else; times that are rounded overlap.
+            finished(Finished { is_misplaced: false, ..call.misplaced() });
+        } else if self.threads.len() < THREADS_MAX || self.threads.contains_key(&thread) {
+            self.threads.entry(thread).or_default().add(call, &mut finished);
         } else {
             finished(call.misplaced());
         }
@@ -96,16 +102,16 @@ impl Operators {
     /// The next trace is one of other processes.
     pub(super) fn next_trace(&mut self) {
         let (rows, misplaced) = (&mut self.rows, &mut self.misplaced);
-        for lane in std::mem::take(&mut self.lanes).into_values() {
-            lane.end(&mut |of| rows[of.operator].add(&of, misplaced));
+        for thread in std::mem::take(&mut self.threads).into_values() {
+            thread.end(&mut |of| rows[of.operator].add(&of, misplaced));
         }
         self.events = 0;
     }
 
-    fn row(&mut self, device: Device, name: Name) -> usize {
+    fn row(&mut self, device: Device, name: String) -> usize {
         let is_full = self.by_name.len() >= NAMES_MAX;
         let is_known = self.by_name.contains_key(&(device, name.clone()));
-        let name = if is_full && !is_known { Name::new(OTHER) } else { name };
+        let name = if is_full && !is_known { OTHER.to_owned() } else { name };
         let next = self.rows.len();
         let row = *self.by_name.entry((device, name.clone())).or_insert(next);
         if row == next {
@@ -128,7 +134,7 @@ impl Operators {
     pub(super) fn top(mut self) -> Vec<TopOperator> {
         self.rows.sort_by(|a, b| (b.own_ns, &a.name).cmp(&(a.own_ns, &b.name)));
         let row = |of: Row| TopOperator {
-            name: of.name.to_string(),
+            name: of.name,
             self_ms: of.own_ns as f64 / 1e6,
             total_ms: of.ns as f64 / 1e6,
             calls: Some(of.calls),
@@ -148,6 +154,11 @@ impl Row {
             self.ns = self.ns.saturating_add(of.ns);
         }
     }
+}
+
+fn bounded(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+    name
 }
 
 fn json(raw: &Raw) -> &str {

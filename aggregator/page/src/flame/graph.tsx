@@ -3,7 +3,7 @@
 // the picture, so that its name is cut off at its width, whatever the width of the window. Of a
 // large tree the widest functions are drawn; to zoom in draws those within.
 
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { count } from "../units";
 import { type Colour, colourOf } from "./colour";
 import { type Frame, location } from "./tree";
@@ -11,8 +11,10 @@ import { type Frame, location } from "./tree";
 const ROW = 18;
 /** A function narrower than this share of the picture is not drawn: less than a pixel. */
 const WIDTH_MIN = 0.0005;
-/** Functions that are drawn at once: a slow machine draws them in a tenth of a second. */
-const DRAWN_MAX = 1_000;
+/** One without room for its name has none. */
+const NAMED_MIN = 0.02;
+/** Functions that are drawn at once: a slow machine draws them in 50 ms. */
+const DRAWN_MAX = 500;
 
 const percent = (share: number) => `${share * 100}%`;
 
@@ -22,10 +24,12 @@ interface GraphProps {
   label: string;
   figures: (frame: Frame) => string;
   colour: Colour;
+  deltaMax: number;
   isIcicle: boolean;
 }
 
-export function Graph({ frames, found, label, figures, colour, isIcicle }: GraphProps) {
+export function Graph(props: GraphProps) {
+  const { frames, found, label, figures, colour, deltaMax, isIcicle } = props;
   const root = frames[0]!;
   const [chosen, setZoomed] = useState(root);
   const [focused, setCurrent] = useState(root);
@@ -34,20 +38,18 @@ export function Graph({ frames, found, label, figures, colour, isIcicle }: Graph
   const [zoomed, current] = [chosen, focused].map((of) => (frames[of.number] === of ? of : root)) as
     [Frame, Frame];
 
-  const deltaMax = useMemo(
-    () => frames.reduce((max, { node }) => Math.max(max, Math.abs(node.delta ?? 0)), 0),
-    [frames],
-  );
   const callers = new Set<Frame>();
   for (let of = zoomed.above; of; of = of.above) callers.add(of);
   // The zoomed function has the whole width, and so do its callers, which stay above it.
-  const visible = frames.flatMap((frame) => {
-    if (callers.has(frame)) return [{ frame, x: 0, width: 1 }];
-    const x = (frame.x - zoomed.x) / zoomed.width;
+  const visible: { frame: Frame; x: number; width: number }[] = [];
+  for (const frame of frames) {
     const width = frame.width / zoomed.width;
+    if (width < WIDTH_MIN) continue;
+    const x = (frame.x - zoomed.x) / zoomed.width;
     const isBelow = frame.depth >= zoomed.depth && x > -1e-9 && x < 1 - 1e-9;
-    return isBelow && width >= WIDTH_MIN ? [{ frame, x, width }] : [];
-  });
+    if (callers.has(frame)) visible.push({ frame, x: 0, width: 1 });
+    else if (isBelow) visible.push({ frame, x, width });
+  }
   // No function is wider than its caller, so the widest form a tree.
   const widths = visible.map((of) => of.width).sort((a, b) => b - a);
   const narrowest = widths[DRAWN_MAX] ?? 0;
@@ -63,6 +65,9 @@ export function Graph({ frames, found, label, figures, colour, isIcicle }: Graph
     move(to);
     setZoomed(to);
   };
+  // One listener for all: a thousand of them take as long as the picture.
+  const frameOf = ({ target }: Event) =>
+    frames[Number((target as Element).closest(".frame")?.id.slice("frame-".length))];
   const onKeyDown = (event: KeyboardEvent) => {
     const beside = current.above?.below ?? [];
     const at = beside.indexOf(current);
@@ -90,30 +95,40 @@ export function Graph({ frames, found, label, figures, colour, isIcicle }: Graph
         width="100%"
         height={rows * ROW}
         onKeyDown={onKeyDown}
+        onClick={(event) => zoom(frameOf(event) ?? zoomed)}
+        onFocusIn={(event) => setCurrent(frameOf(event) ?? current)}
       >
-        {shown.map(({ frame, x, width }) => (
-          <g
-            key={frame.number}
-            id={`frame-${frame.number}`}
-            class={`frame${found.has(frame) ? " found" : ""}${callers.has(frame) ? " above" : ""}`}
-            role="treeitem"
-            tabIndex={frame === reached ? 0 : -1}
-            aria-level={frame.depth + 1}
-            aria-label={`${location(frame.node)}: ${figures(frame)}`}
-            onClick={() => zoom(frame)}
-            onFocus={() => setCurrent(frame)}
-          >
-            <title>{`${location(frame.node)}\n${figures(frame)}`}</title>
-            <svg x={percent(x)} y={top(frame.depth)} width={percent(width)} height={ROW - 1}>
-              <rect width="100%" height="100%" fill={colourOf(frame, colour, deltaMax)} />
-              {width > 0.02 && (
-                <text x="3" y="13">
-                  {location(frame.node)}
-                </text>
+        {shown.map(({ frame, x, width }) => {
+          const place = {
+            x: percent(x),
+            y: top(frame.depth),
+            width: percent(width),
+            height: ROW - 1,
+          };
+          const fill = colourOf(frame, colour, deltaMax);
+          return (
+            <g
+              key={frame.number}
+              id={`frame-${frame.number}`}
+              class={`frame${found.has(frame) ? " found" : ""}${callers.has(frame) ? " above" : ""}`}
+              role="treeitem"
+              tabindex={frame === reached ? 0 : -1}
+              aria-level={frame.depth + 1}
+            >
+              <title>{`${location(frame.node)}\n${figures(frame)}`}</title>
+              {width > NAMED_MIN ? (
+                <svg {...place}>
+                  <rect width="100%" height="100%" fill={fill} />
+                  <text x="3" y="13">
+                    {location(frame.node)}
+                  </text>
+                </svg>
+              ) : (
+                <rect {...place} fill={fill} />
               )}
-            </svg>
-          </g>
-        ))}
+            </g>
+          );
+        })}
       </svg>
       <p class="muted readout" aria-live="polite">
         {location(current.node)}: {figures(current)}

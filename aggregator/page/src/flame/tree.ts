@@ -1,53 +1,79 @@
 // The tree of a flame graph (`flame.json`): where each function is drawn, which share of it a search
 // finds, and the sums of each function over the whole tree.
 
+/** The tree in columns, each node before what it calls; nested objects take longer to read. */
+export interface FlameGraph {
+  kind: string;
+  unit: string;
+  isDifference: boolean;
+  deltaMax: number;
+  /** Each function's name, file, and colours by function and by module, once, ... */
+  names: [string, string, string, string][];
+  /** ... and which one a node is of. */
+  name: number[];
+  line: number[];
+  depth: number[];
+  /** In a difference the mean of both sides. */
+  value: number[];
+  own: number[];
+  /** In a difference, how much more the culprit has. */
+  delta: number[];
+}
+
 export interface FlameNode {
   name: string;
   file: string;
   line: number;
-  /** In a difference the mean of both sides. */
   value: number;
   self: number;
-  /** In a difference, how much more the culprit has. */
   delta?: number;
-  children: FlameNode[];
+  colours: [string, string];
 }
 
-export interface FlameGraph {
-  kind: string;
-  unit: string;
-  root: FlameNode;
-}
+const NONE: Frame[] = [];
 
 /** A node with its caller and its place among all, as shares of the root. */
-export interface Frame {
-  number: number;
-  node: FlameNode;
-  above: Frame | null;
-  below: Frame[];
-  depth: number;
-  x: number;
-  width: number;
+export class Frame {
+  below = NONE;
+  /** Where what it calls ends so far. */
+  end: number;
+
+  constructor(
+    private readonly of: FlameGraph,
+    readonly number: number,
+    readonly above: Frame | null,
+    readonly depth: number,
+    readonly x: number,
+    readonly width: number,
+  ) {
+    this.end = x;
+  }
+
+  /** Of the few that are shown: to make one for each of 50 000 takes longer than to draw them. */
+  get node(): FlameNode {
+    const { of, number: n } = this;
+    const [name, file, ...colours] = of.names[of.name[n]!]!;
+    const [line, value, self] = [of.line[n]!, of.value[n]!, of.own[n]!];
+    return { name, file, line, value, self, delta: of.delta[n], colours };
+  }
 }
 
 /** All nodes, callers before what they call. */
-export function place(root: FlameNode): Frame[] {
-  const whole = root.value || 1;
-  const frames: Frame[] = [];
-  const add = (node: FlameNode, above: Frame | null, x: number) => {
-    const depth = above ? above.depth + 1 : 0;
-    const [number, width] = [frames.length, node.value / whole];
-    const frame: Frame = { number, node, above, below: [], depth, x, width };
-    frames.push(frame);
-    above?.below.push(frame);
-    let at = x;
-    for (const child of node.children) {
-      add(child, frame, at);
-      at += child.value / whole;
+export function place(of: FlameGraph): Frame[] {
+  const whole = of.value[0] || 1;
+  const callers: Frame[] = [];
+  return of.depth.map((depth, number) => {
+    const above = depth > 0 ? callers[depth - 1]! : null;
+    const width = of.value[number]! / whole;
+    const frame = new Frame(of, number, above, depth, above?.end ?? 0, width);
+    if (above) {
+      if (above.below === NONE) above.below = [frame];
+      else above.below.push(frame);
+      above.end += width;
     }
-  };
-  add(root, null, 0);
-  return frames;
+    callers[depth] = frame;
+    return frame;
+  });
 }
 
 /** `function (file:line)` */
@@ -71,25 +97,25 @@ export interface FunctionRow {
 }
 
 /** Functions with the largest own value first, or the largest own difference. */
-export function functions(root: FlameNode): FunctionRow[] {
-  // By name, then by file: to join both of 50 000 takes longer than all else.
-  const rows = new Map<string, Map<string, FunctionRow>>();
-  const callers = new Set<FunctionRow>();
-  const visit = ({ name, file, value, self, delta = 0, children }: FlameNode) => {
-    let files = rows.get(name);
-    if (!files) rows.set(name, (files = new Map()));
-    let row = files.get(file);
-    if (!row) files.set(file, (row = { name, file, self: 0, total: 0, delta: 0 }));
-    row.self += self;
-    row.delta += children.reduce((left, child) => left - (child.delta ?? 0), delta);
-    const isFirst = !callers.has(row);
-    if (isFirst) row.total += value;
-    callers.add(row);
-    children.forEach(visit);
-    if (isFirst) callers.delete(row);
-  };
-  root.children.forEach(visit);
-  const size = (row: FunctionRow) => (root.delta === undefined ? row.self : Math.abs(row.delta));
-  const all = [...rows.values()].flatMap((files) => [...files.values()]);
-  return all.sort((a, b) => size(b) - size(a));
+export function functions(of: FlameGraph): FunctionRow[] {
+  const none = { self: 0, total: 0, delta: 0 };
+  const rows = of.names.map(([name, file]): FunctionRow => ({ name, file, ...none }));
+  // The functions that call a node, and how often each of all is one of them.
+  const callers: number[] = [];
+  const calling = new Uint32Array(rows.length);
+  for (let n = 1; n < of.name.length; n++) {
+    const at = of.name[n]!;
+    while (callers.length >= of.depth[n]!) calling[callers.pop()!]!--;
+    const row = rows[at]!;
+    row.self += of.own[n]!;
+    if (calling[at] === 0) row.total += of.value[n]!;
+    const delta = of.delta[n] ?? 0;
+    row.delta += delta;
+    if (callers.length > 0) rows[callers.at(-1)!]!.delta -= delta;
+    calling[at]!++;
+    callers.push(at);
+  }
+  const size = (row: FunctionRow) => (of.isDifference ? Math.abs(row.delta) : row.self);
+  // The root is no function.
+  return rows.filter((row) => row.total > 0).sort((a, b) => size(b) - size(a));
 }

@@ -329,7 +329,7 @@ function Act({ alert, reload }: { alert: Row; reload: () => void }) {
 
   const node = nodeOf(alert.scope);
   const { rule, operation } = alert;
-  const act = (what: string, sent: Promise<void>) => {
+  const act = (what: string, sent: Promise<unknown>) => {
     setFailed(undefined);
     sent.then(() => {
       setDone(what);

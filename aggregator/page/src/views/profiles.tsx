@@ -1,24 +1,35 @@
 // Profiles that the aggregator has ordered: their list, and the flame graph of one, or of what it
 // has more than another.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { COLOURS } from "../flame/colour";
 import { Graph } from "../flame/graph";
-import type { FlameGraph, FlameNode, Frame, FunctionRow } from "../flame/tree";
+import type { FlameGraph, Frame, FunctionRow } from "../flame/tree";
 import { functions, place, shareFound } from "../flame/tree";
 import { KINDS, type ProfileRow, type ProfilesPage } from "../model";
 import { Ago, Facts, LabelList, Loading, Problem, State, Table, To } from "../parts";
-import { RangePicker, useRange } from "../range";
+import { type Range, RangePicker, useRange } from "../range";
+import { Change, useToken } from "../token";
 import { bytes, count, latency, number, percent, span, when } from "../units";
-import { href, useUrl } from "../url";
+import { go, href, useUrl } from "../url";
 
 /** Functions in the table. */
 const LISTED = 50;
+/** Milliseconds in which the graph is painted: an effect alone comes before it. */
+const AFTER_GRAPH = 50;
 
 const SHARES = ["itself", "of all", "with what it calls", "of all"];
 
+/** Of nodes that record all the time an hour is added up within a second. */
+const PAST_SECONDS_MAX = 86_400;
+const STATES = ["running", "waiting", "gil"];
+
 const hasProfile = ({ state }: ProfileRow) => state === "kept" || state === "torn";
+
+const subject = ({ node, nodes }: ProfileRow) =>
+  nodes ? `${nodes.answered} of ${nodes.asked} nodes` : node;
 
 export function Profiles() {
   const { params, set } = useUrl();
@@ -46,7 +57,7 @@ export function Profiles() {
           <input
             type="search"
             value={node ?? ""}
-            onChange={(event) => set({ node: event.currentTarget.value.trim() })}
+            onInput={(event) => set({ node: event.currentTarget.value.trim() }, true)}
           />
         </label>
         {rule && (
@@ -55,6 +66,8 @@ export function Profiles() {
           </a>
         )}
       </div>
+      <Past {...{ range, node }} />
+      <h2>Captures</h2>
       <Problem error={error} what={data ? "These profiles are out of date" : "Profiles"} />
       {!data && !error && <Loading what="profiles" />}
       {data?.profiles.length === 0 && (isFiltered ? <p>None fits.</p> : <p>No profiles yet.</p>)}
@@ -76,14 +89,14 @@ export function Profiles() {
           rows={data.profiles.map((of) => [
             hasProfile(of) ? (
               <To view="profile" id={of.id}>
-                {of.node}
+                {subject(of)}
               </To>
             ) : (
-              of.node
+              subject(of)
             ),
             of.kept_as ? `${of.kind}, ${of.kept_as}` : of.kind,
             <State of={of.state} />,
-            when(of.start_seconds),
+            <time>{when(of.start_seconds)}</time>,
             <Process of={of} />,
             of.rule ?? "hand",
             of.reason ?? "–",
@@ -100,9 +113,43 @@ export function Profiles() {
   );
 }
 
+/** Adds up what the chosen nodes have recorded in the chosen range, and shows it. */
+function Past({ range, node }: { range: Range; node?: string }) {
+  const token = useToken();
+  const [failed, setFailed] = useState<Error>();
+  const [from, to] = [Math.floor(range.from), Math.ceil(range.to)];
+  const onSubmit = (event: Event) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const pid = Number(form.get("pid")) || undefined;
+    const sent = token.send("POST", "api/v1/profiles", { kind: "past", node, pid, from, to });
+    sent.then((of) => go({ view: "profile", id: (of as ProfileRow).id, state: STATES[0] }), setFailed);
+  };
+  const isLong = to - from > PAST_SECONDS_MAX;
+  return (
+    <section>
+      <h2>Where the time of a past range went</h2>
+      {isLong && <p>Choose a range of at most a day.</p>}
+      {!isLong && !token.value && <Change what="To see its functions" />}
+      {!isLong && token.value && (
+        <form class="controls" onSubmit={onSubmit}>
+          <label>
+            Process <input name="pid" type="number" min="1" placeholder="all" />
+          </label>
+          <button>
+            Show {node || "all nodes"} from {when(from)} to {when(to, from)}
+          </button>
+        </form>
+      )}
+      <Problem error={failed} what="The past" />
+    </section>
+  );
+}
+
 /** What was selected, and which process that was. */
 function Process({ of }: { of: ProfileRow }) {
   const { pid, command } = of.facts;
+  if ((of.kind === "past" || of.kind === "continuous") && !pid) return <>all</>;
   return (
     <>
       {command || of.operation} {pid > 0 && `(pid ${pid})`} <LabelList of={of.labels} />
@@ -111,38 +158,56 @@ function Process({ of }: { of: ProfileRow }) {
 }
 
 export function Profile() {
-  const { id = "", minus } = useUrl().params;
+  const { params, set } = useUrl();
+  const { id = "", minus, state } = params;
   const base = `api/v1/profiles/${encodeURIComponent(id)}`;
   const { data, error } = useData<ProfileRow>(id ? base : null, 3);
   const isKept = data && hasProfile(data);
   const isTrace = data?.kind === "trace";
-  const tree = isKept && !isTrace ? path(`${base}/flame.json`, { minus }) : null;
+  const tree = isKept && !isTrace ? path(`${base}/flame.json`, { form: "columns", minus, state }) : null;
   const graph = useData<FlameGraph>(tree, 0);
   // Not drawn again with each pulse: it is large.
   const flame = useMemo(() => graph.data && <Flame graph={graph.data} />, [graph.data]);
   if (!data) return error ? <Problem error={error} what="Profile" /> : <Loading what="profile" />;
-  const { facts } = data;
+  const { facts, nodes, start_seconds: start } = data;
+  const isPast = data.kind === "past";
+  const missing = Object.entries(nodes?.missing ?? {}).map(([node, why]) => `${node}: ${why}`);
+  const of: [string, ComponentChildren][] = [
+    ["kind", data.kind],
+    ["state", <State of={data.state} />],
+    ["nodes without a profile", missing.join(", ")],
+    ["nodes not asked", nodes?.left_out],
+    ["reason", data.reason],
+    ["kept as", data.kept_as],
+    ["time", <Ago at={start} now={now()} />],
+    ["process", <Process of={data} />],
+    ["seconds", span(data.seconds) + (data.hz ? ` at ${count(data.hz)} Hz` : "")],
+    ["samples", count(facts.samples)],
+    ["torn or lost", `${count(facts.torn)} or ${count(facts.lost)}`],
+    ["taken by", `${facts.rung} ${facts.python && `Python ${facts.python}`}`.trim()],
+    ["for more", facts.advice],
+  ];
   return (
     <>
       <h1 tabIndex={-1}>
-        {isTrace ? "Trace" : "Profile"} of {data.node} {when(data.start_seconds, now())}
+        {isTrace ? "Trace" : "Profile"} of {subject(data)} {isPast && "from "}
+        {when(start, now())}
+        {isPast && ` to ${when(start + data.seconds, start)}`}
       </h1>
+      {isPast && (
+        <p>
+          <To
+            view="profiles"
+            node={nodes ? undefined : data.node}
+            from={start * 1_000}
+            to={(start + data.seconds) * 1_000}
+          >
+            Choose another range, node or process
+          </To>
+        </p>
+      )}
       <Problem error={error} what="This is out of date" />
-      <Facts
-        of={[
-          ["kind", data.kind],
-          ["state", <State of={data.state} />],
-          ["reason", data.reason ?? "–"],
-          ["kept as", data.kept_as ?? "–"],
-          ["time", <Ago at={data.start_seconds} now={now()} />],
-          ["process", <Process of={data} />],
-          ["seconds", `${span(data.seconds)} at ${count(data.hz)} Hz`],
-          ["samples", count(facts.samples)],
-          ["torn or lost", `${count(facts.torn)} or ${count(facts.lost)}`],
-          ["taken by", `${facts.rung || "–"} ${facts.python && `Python ${facts.python}`}`],
-          ["for more", facts.fix || "–"],
-        ]}
-      />
+      <Facts of={of.filter(([, value]) => value)} />
       {isKept && isTrace && (
         <p>
           <a href={`${base}/trace`}>Download the trace</a>, then open the file in ui.perfetto.dev or
@@ -152,10 +217,25 @@ export function Profile() {
       {isKept && !isTrace && (
         <p class="controls">
           <a href={`${base}/pprof`}>Download pprof</a>
-          <a href={path(`${base}/flamegraph.svg`, { minus })}>Download SVG</a>
+          <a href={path(`${base}/flamegraph.svg`, { minus, state })}>Download SVG</a>
           <Minus of={data} />
+          {data.kind !== "memory" && (
+            <label>
+              Threads{" "}
+              <select
+                value={state ?? ""}
+                onChange={(event) => set({ state: event.currentTarget.value })}
+              >
+                <option value="">all</option>
+                {STATES.map((of) => (
+                  <option key={of}>{of}</option>
+                ))}
+              </select>
+            </label>
+          )}
         </p>
       )}
+      {data.state === "running" && <Loading what={isPast ? "what was recorded" : "its stacks"} />}
       <Problem error={graph.error} what="Flame graph" />
       {tree && !graph.data && !graph.error && <Loading what="flame graph" />}
       {flame}
@@ -181,7 +261,7 @@ function Minus({ of: { id, kind, peer } }: { of: ProfileRow }) {
         {others.map((of) => (
           <option key={of.id} value={of.id}>
             {of.id === peer && "its peer "}
-            {of.kept_as ?? of.node} {when(of.start_seconds, now())}
+            {of.kept_as ?? subject(of)} {when(of.start_seconds, now())}
           </option>
         ))}
       </select>
@@ -189,9 +269,10 @@ function Minus({ of: { id, kind, peer } }: { of: ProfileRow }) {
   );
 }
 
-function Flame({ graph: { kind, unit, root } }: { graph: FlameGraph }) {
+function Flame({ graph }: { graph: FlameGraph }) {
   const { params, set } = useUrl();
-  const frames = useMemo(() => place(root), [root]);
+  const { kind, unit, isDifference } = graph;
+  const frames = useMemo(() => place(graph), [graph]);
   const wanted = (params.search ?? "").trim().toLowerCase();
   const found = useMemo(() => {
     const isFound = ({ node: { name, file } }: Frame) =>
@@ -199,7 +280,6 @@ function Flame({ graph: { kind, unit, root } }: { graph: FlameGraph }) {
     return new Set(frames.slice(1).filter(isFound));
   }, [frames, wanted]);
 
-  const isDifference = root.delta !== undefined;
   const inUnit = (of: number) => {
     if (unit === "nanoseconds") return latency(of / 1e9);
     return unit === "bytes" ? bytes(of) : `${number(of)} ${unit}`;
@@ -256,15 +336,15 @@ function Flame({ graph: { kind, unit, root } }: { graph: FlameGraph }) {
         )}
         <span class="muted">Enter or click: zoom; Esc: all; arrows: move</span>
       </div>
-      <Graph {...{ frames, found, label, figures, colour, isIcicle }} />
+      <Graph {...{ frames, found, label, figures, colour, isIcicle }} deltaMax={graph.deltaMax} />
       <h2>Functions</h2>
       <Functions
-        root={root}
+        of={graph}
         head={["function", ...(isDifference ? ["more", "culprit", "peer"] : SHARES)]}
         cells={({ self, total, delta }) =>
           isDifference
             ? [signed(delta), ...sides(self, delta)]
-            : [self, total].flatMap((of) => [value(of), percent(of / (root.value || 1))])
+            : [self, total].flatMap((of) => [value(of), percent(of / (graph.value[0] || 1))])
         }
       />
     </section>
@@ -272,16 +352,19 @@ function Flame({ graph: { kind, unit, root } }: { graph: FlameGraph }) {
 }
 
 interface FunctionsProps {
-  root: FlameNode;
+  of: FlameGraph;
   head: string[];
   cells: (of: FunctionRow) => string[];
 }
 
 /** The table, which is added up once the graph is on the screen. */
-function Functions({ root, head, cells }: FunctionsProps) {
+function Functions({ of, head, cells }: FunctionsProps) {
   const [isDue, setDue] = useState(false);
-  useEffect(() => setDue(true), []);
-  const rows = useMemo(() => (isDue ? functions(root) : []), [root, isDue]);
+  useEffect(() => {
+    const timer = setTimeout(() => setDue(true), AFTER_GRAPH);
+    return () => clearTimeout(timer);
+  }, []);
+  const rows = useMemo(() => (isDue ? functions(of) : []), [of, isDue]);
   return (
     <>
       <Table

@@ -10,17 +10,27 @@ use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
 use plimsoll_schemas::summary::{ProfileRow, ProfileState};
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureId, CaptureKind, CaptureOrder, CaptureResponse, CaptureState, CaptureStep,
-    PastRange, ProcessSelector,
+    CaptureFacts, CaptureId, CaptureKind, CaptureOrder, CaptureRefusal, CaptureResponse,
+    CaptureState, CaptureStep, PastRange, ProcessSelector,
 };
 
 use super::effect::{CaptureEffect, CaptureEnd, RequestError};
-use crate::limits::captures::{ALERTS_APART, GIVE_UP_AFTER, POLL_EVERY, UNANSWERED_AFTER};
+use crate::limits::captures::{
+    ALERTS_APART, GIVE_UP_AFTER, POLL_EVERY, RECORDED_WITHIN, RECORDING_POLL_EVERY, STOPPED_WITHIN,
+    UNANSWERED_AFTER,
+};
 
+/// Why it is shorter than ordered, or has no profile.
+pub(super) const STOPPED: &str = "stopped";
 /// What to change if a node never responds.
 const UNANSWERED: &str = "the node is away, has not set captures.enabled, is of an earlier version \
                           (over 100 Hz, or the past), or the broker denies \
                           plimsoll.v1.<mesh>.capture.<node>";
+
+/// What to do about a node that has started enough.
+const TOO_MANY: &str = "a node starts 6 captures an hour for operators and 6 for alerts: retry \
+                        when the first of them was an hour ago, or ask for its past (kind past), \
+                        which has no such limit";
 
 /// An order that this aggregator has given.
 #[derive(Clone, Debug)]
@@ -30,6 +40,8 @@ pub(super) struct Capture {
     order: CaptureOrder,
     progress: Progress,
     was_answered: bool,
+    /// A client has stopped it, and waits until then for what was taken.
+    stopping_until: Option<Mono>,
     /// When the next request is sent.
     next_at: Mono,
     /// Whether a request or a write is under way.
@@ -56,9 +68,11 @@ pub(super) fn id(mesh: &MeshName, node: &NodeName, order: &CaptureOrder) -> Capt
 
     // Of stacks alone nothing more is named: an earlier version gives such an order the same id.
     let past = order.past.map(|past| [past.from, past.to].map(|at| at.0.to_be_bytes()));
+    let interval = order.interval_seconds.map(u32::to_be_bytes);
     let more = [
         (order.kind != CaptureKind::Cpu).then(|| order.kind.as_str().as_bytes()),
         order.native.then_some(&b"native"[..]),
+        interval.as_ref().map(|seconds| &seconds[..]),
     ];
     let more = more.into_iter().flatten().chain(past.iter().flatten().map(|at| &at[..]));
 
@@ -89,10 +103,12 @@ impl Capture {
             kind: order.kind,
             native: order.native,
             node,
+            nodes: None,
             operation,
             labels,
             seconds: shown,
-            hz: order.hz,
+            // Of the past it is stated with what was recorded.
+            hz: if order.past.is_some() { 0 } else { order.hz },
             ordered_seconds: seconds(order.start_at.0),
             start_seconds: seconds(start_at.0),
             rule: order.rule.clone(),
@@ -104,7 +120,15 @@ impl Capture {
             kept_as: None,
         };
         let (progress, next_at) = (Progress::Polling, now.mono);
-        Self { row, order, progress, was_answered: false, next_at, is_busy: false }
+        Self {
+            row,
+            order,
+            progress,
+            was_answered: false,
+            stopping_until: None,
+            next_at,
+            is_busy: false,
+        }
     }
 
     /// How it ended, if it has.
@@ -119,16 +143,22 @@ impl Capture {
         (!self.is_busy && self.end().is_none()).then_some(self.next_at)
     }
 
-    /// Gives it up for a client, unless it has ended or all of its profile is here. What is under
-    /// way at its node comes to nothing.
-    pub(super) fn stop(&mut self) {
-        match self.progress {
-            Progress::Polling | Progress::Fetching { .. } => {
-                self.end_as(ProfileState::Failed, "stopped");
-                self.row.facts.fix.clear();
+    /// Asks its node to end it; false if it has ended, there or here, or is stopped already.
+    pub(super) fn stop(&mut self, now: Now) -> bool {
+        let is_stopped =
+            matches!(self.progress, Progress::Polling) && self.stopping_until.is_none();
+        if is_stopped {
+            let mut within = STOPPED_WITHIN;
+            if self.order.kind == CaptureKind::Continuous {
+                within = RECORDED_WITHIN;
+                let length = now.wall.since(self.order.start_at).as_secs();
+                self.row.seconds = u32::try_from(length).unwrap_or(u32::MAX);
             }
-            Progress::Storing { .. } | Progress::Ended(_) => {}
+            self.stopping_until = Some(now.mono.plus(within));
+            self.row.reason = Some(STOPPED.to_owned());
+            self.next_at = now.mono;
         }
+        is_stopped
     }
 
     /// What is to be done now; only one thing at a time.
@@ -138,6 +168,7 @@ impl Capture {
         }
         self.is_busy = true;
         let step = match &mut self.progress {
+            Progress::Polling if self.stopping_until.is_some() => CaptureStep::Stop,
             Progress::Polling => CaptureStep::Order(self.order.clone()),
             Progress::Fetching { state, bytes } if bytes.len() as u64 == self.row.bytes => {
                 let (state, bytes) = (*state, std::mem::take(bytes));
@@ -208,15 +239,36 @@ impl Capture {
             }
             CaptureState::Waiting | CaptureState::Running => {
                 // It is known when there will be a profile; there is none before.
-                let left = self.ends_at().since(now.wall);
+                let is_stopped = self.stopping_until.is_some();
+                let left = match self.order.kind {
+                    _ if is_stopped => POLL_EVERY,
+                    CaptureKind::Continuous => {
+                        self.ends_at().since(now.wall).min(RECORDING_POLL_EVERY)
+                    }
+                    _ => self.ends_at().since(now.wall),
+                };
                 self.next_at = now.mono.plus(left.max(POLL_EVERY));
                 return;
             }
             CaptureState::Failed(of) => return self.end_as(ProfileState::Failed, of.as_str()),
-            CaptureState::Refused(of) => return self.end_as(ProfileState::Refused, of.as_str()),
+            CaptureState::Refused(of) => {
+                if of == CaptureRefusal::TooMany {
+                    self.row.facts.fix = TOO_MANY.to_owned();
+                }
+                return self.end_as(ProfileState::Refused, of.as_str());
+            }
             CaptureState::Expired => return self.end_as(ProfileState::Expired, ""),
             CaptureState::Unknown => return self.end_as(ProfileState::Failed, "unknown"),
-            CaptureState::Kept => ProfileState::Kept,
+            CaptureState::Kept
+                if self.order.kind == CaptureKind::Continuous && self.stopping_until.is_some() =>
+            {
+                ProfileState::Torn
+            }
+            CaptureState::Kept => {
+                // It was over before.
+                self.row.reason = None;
+                ProfileState::Kept
+            }
             CaptureState::Torn => ProfileState::Torn,
         };
         if response.bytes == 0 {
@@ -232,6 +284,8 @@ impl Capture {
     }
 
     fn end_as(&mut self, state: ProfileState, reason: &'static str) {
+        let has_none = !state.has_profile() && self.stopping_until.is_some();
+        let reason = if has_none { STOPPED } else { reason };
         self.progress = Progress::Ended(CaptureEnd { state, reason });
         self.row.state = state;
         self.row.reason = (!reason.is_empty()).then(|| reason.to_owned());
@@ -250,7 +304,7 @@ impl Capture {
         } else {
             self.order.start_at.plus(UNANSWERED_AFTER)
         };
-        now.wall >= last
+        now.wall >= last || self.stopping_until.is_some_and(|until| now.mono >= until)
     }
 }
 

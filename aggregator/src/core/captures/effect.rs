@@ -24,6 +24,10 @@ pub enum CaptureEffect {
     Request { id: CaptureId, node: NodeName, step: CaptureStep },
     /// To store a profile; see [`Captures::on_stored`].
     Store { row: Box<ProfileRow>, bytes: Vec<u8> },
+    /// To add a profile to a sum; see [`Captures::on_stored`] of the part.
+    Add { sum: CaptureId, part: CaptureId, bytes: Vec<u8> },
+    /// To store what was added; see [`Captures::on_stored`].
+    StoreSum(Box<ProfileRow>),
     /// To subtract the profile of a peer; what is found belongs to the alert.
     Compare(OrderedPair),
 }

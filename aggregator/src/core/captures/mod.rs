@@ -16,6 +16,7 @@
 mod breach;
 mod capture;
 mod effect;
+mod sum;
 #[cfg(test)]
 mod tests;
 
@@ -36,13 +37,16 @@ use self::breach::{Breaches, next_instant};
 pub use self::breach::{CapturePair, CaptureTarget};
 use self::capture::Capture;
 pub use self::effect::{CaptureEffect, CaptureEnd, CaptureLedger, OrderedPair, RequestError};
+use self::sum::Sum;
 use crate::limits::captures::{
-    ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_WITHIN,
+    ENDED_MAX, HZ_DEFAULT, PAIRS_SOUGHT_MAX, RECORDING_HZ_DEFAULT, RECORDING_SECONDS_DEFAULT,
+    RECORDINGS_MAX, RUNNING_MAX, SECONDS_DEFAULT, START_WITHIN, SUMMED_AT_ONCE, SUMS_MAX,
 };
 
 #[derive(Debug, Default)]
 pub struct Captures {
     captures: BTreeMap<CaptureId, Capture>,
+    sums: BTreeMap<CaptureId, Sum>,
     breaches: Breaches,
     /// Pairs whose two captures have not ended yet.
     pairs: Vec<OrderedPair>,
@@ -55,25 +59,30 @@ pub struct Captures {
 pub enum CaptureError {
     #[error("node {0} is unknown")]
     UnknownNode(NodeName),
+    #[error("name one node; kind past alone takes several, or without any all that are up")]
+    Nodes,
     #[error("captures must be signed; set confirm.key_file here and on the node")]
     NoKey,
     #[error("profiles are kept beside the state file; set state.path")]
     NoStore,
-    #[error("{RUNNING_MAX} captures are running; retry when one has ended")]
-    Full,
+    #[error("{0} captures are running; retry when one has ended")]
+    Full(usize),
     #[error("no capture {0} was ordered here; GET /api/v1/profiles lists them")]
     Unknown(CaptureId),
     #[error("capture {0} is not running; GET /api/v1/profiles/{0} has how it ended")]
     NotRunning(CaptureId),
     #[error(
         "{0}; name the process by pid alone, or by operation and its labels; seconds are 1 to \
-         {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}; kind past alone has from and to"
+         {CAPTURE_SECONDS_MAX}, hz 1 to {CAPTURE_HZ_MAX}; kind past alone has from and to; \
+         kind continuous names no process, lasts 60 to 86400 s, and alone has interval_seconds, \
+         10 to 3600"
     )]
     Order(WireError),
 }
 
 impl Captures {
-    /// Orders a capture for a client. The same order within one second is the same capture.
+    /// Orders a capture for a client, of its `nodes`. The same order within one second is the same
+    /// capture.
     ///
     /// # Errors
     /// When it is out of bounds, or there are too many.
@@ -84,21 +93,71 @@ impl Captures {
         request: ProfileRequest,
     ) -> Result<ProfileRow, CaptureError> {
         let past = past_of(&request);
-        let ProfileRequest { kind, native, node, pid, operation, labels, seconds, hz, .. } =
-            request;
+        let ProfileRequest { kind, native, nodes, pid, operation, labels, .. } = request;
+        let node = nodes.first().cloned().ok_or(CaptureError::Nodes)?;
         let process = ProcessSelector { pid, operation, labels };
-        // What was recorded is there at once.
-        let seconds_default = if past.is_some() { 1 } else { SECONDS_DEFAULT };
-        let (seconds, hz) = (seconds.unwrap_or(seconds_default), hz.unwrap_or(HZ_DEFAULT));
-        let order =
-            CaptureOrder { kind, native, past, seconds, hz, ..order_of(now, process, None) };
+        let (seconds, hz) = match kind {
+            // What was recorded is there at once.
+            CaptureKind::Past => (1, HZ_DEFAULT),
+            CaptureKind::Continuous => (RECORDING_SECONDS_DEFAULT, RECORDING_HZ_DEFAULT),
+            CaptureKind::Cpu | CaptureKind::Memory | CaptureKind::Trace => {
+                (SECONDS_DEFAULT, HZ_DEFAULT)
+            }
+        };
+        let order = CaptureOrder {
+            kind,
+            native,
+            past,
+            seconds: request.seconds.unwrap_or(seconds),
+            interval_seconds: request.interval_seconds,
+            hz: request.hz.unwrap_or(hz),
+            ..order_of(now, process, None)
+        };
         order.check().map_err(CaptureError::Order)?;
 
         let id = capture::id(mesh, &node, &order);
-        if !self.captures.contains_key(&id) {
-            self.check_room(1)?;
+        match nodes.len() {
+            1 => {}
+            _ if past.is_some() => return self.order_sum(Sum::new(now, id, order, nodes)),
+            _ => return Err(CaptureError::Nodes),
+        }
+        match kind {
+            _ if self.captures.contains_key(&id) => {}
+            CaptureKind::Continuous if self.running(true) < RECORDINGS_MAX => {}
+            CaptureKind::Continuous => return Err(CaptureError::Full(RECORDINGS_MAX)),
+            _ => self.check_room(1)?,
         }
         Ok(self.add(now, id, node, order, None).row.clone())
+    }
+
+    fn order_sum(&mut self, sum: Sum) -> Result<ProfileRow, CaptureError> {
+        let id = sum.row.id;
+        if !self.sums.contains_key(&id) && self.sums.len() >= SUMS_MAX {
+            let mut ended = self.sums.values().filter(|of| of.row.state != ProfileState::Running);
+            let ended = ended.next().map(|of| of.row.id).ok_or(CaptureError::Full(SUMS_MAX))?;
+            self.sums.remove(&ended);
+        }
+        Ok(self.sums.entry(id).or_insert(sum).row.clone())
+    }
+
+    /// The next nodes of sums are captured while half of all captures are left to others; a sum
+    /// whose nodes have ended is stored.
+    fn next_of_sums(&mut self, now: Now) -> Option<CaptureEffect> {
+        let mut free = SUMMED_AT_ONCE.saturating_sub(self.running(false));
+        for sum in self.sums.values_mut() {
+            while free > 0 {
+                let Some(part) = sum.next_part(now) else { break };
+                self.ledger.ordered += 1;
+                self.captures.insert(part.row.id, part);
+                free -= 1;
+            }
+        }
+        self.sums.values_mut().find_map(|sum| sum.finish(&mut self.captures))
+    }
+
+    /// The sum that a capture is a part of.
+    fn sum_of(&self, part: CaptureId) -> Option<CaptureId> {
+        self.sums.values().find(|sum| sum.parts.contains(&part)).map(|sum| sum.row.id)
     }
 
     /// Alerts about one node fire: each such node and its peer are captured at one instant, unless
@@ -164,20 +223,37 @@ impl Captures {
         })
     }
 
-    fn check_room(&self, wanted: u64) -> Result<(), CaptureError> {
-        let is_free = self.ledger.running() + wanted <= RUNNING_MAX as u64;
-        if is_free { Ok(()) } else { Err(CaptureError::Full) }
+    fn check_room(&self, wanted: usize) -> Result<(), CaptureError> {
+        let is_free = self.running(false) + wanted <= RUNNING_MAX;
+        if is_free { Ok(()) } else { Err(CaptureError::Full(RUNNING_MAX)) }
+    }
+
+    /// Captures without an end: recordings, which last for hours, or the others.
+    fn running(&self, is_recording: bool) -> usize {
+        let is_one = |of: &&Capture| (of.row.kind == CaptureKind::Continuous) == is_recording;
+        self.captures.values().filter(|of| of.end().is_none()).filter(is_one).count()
     }
 
     /// The next thing to do, if there is one now.
     pub fn next_effect(&mut self, now: Now) -> Option<CaptureEffect> {
-        let compared = self.next_compared();
-        compared.or_else(|| self.captures.values_mut().find_map(|of| of.next_effect(now)))
+        let first = self.next_compared().or_else(|| self.next_of_sums(now));
+        let effect =
+            first.or_else(|| self.captures.values_mut().find_map(|of| of.next_effect(now)))?;
+        match effect {
+            CaptureEffect::Store { row, bytes } => Some(match self.sum_of(row.id) {
+                Some(sum) => CaptureEffect::Add { sum, part: row.id, bytes },
+                None => CaptureEffect::Store { row, bytes },
+            }),
+            other => Some(other),
+        }
     }
 
     /// When [`Self::next_effect`] next returns one; `None` without an event before.
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.captures.values().filter_map(Capture::next_at).min()
+        let has_turn = self.running(false) < SUMMED_AT_ONCE;
+        let is_due = |sum: &Sum| sum.is_over(&self.captures) || (has_turn && sum.has_waiting());
+        let at_once = self.sums.values().any(is_due).then_some(Mono(0));
+        at_once.or_else(|| self.captures.values().filter_map(Capture::next_at).min())
     }
 
     /// A request was responded to, or not.
@@ -192,24 +268,31 @@ impl Captures {
 
     /// A profile was stored, or why not, in one word.
     pub fn on_stored(&mut self, id: CaptureId, stored: Result<(), &'static str>) {
-        self.advance(id, |capture| capture.on_stored(stored));
+        match self.sums.get_mut(&id) {
+            Some(sum) => sum.on_stored(stored),
+            None => self.advance(id, |capture| capture.on_stored(stored)),
+        }
     }
 
-    /// Ends a capture early for a client; there is no profile of it.
+    /// Ends a capture early for a client. Its node is asked for what was taken so far; without a
+    /// response in time there is no profile of it. A sum has what was added.
     ///
     /// # Errors
     /// When it is unknown, or waits and runs no more.
-    pub fn stop(&mut self, id: CaptureId) -> Result<ProfileRow, CaptureError> {
-        let is_running = |of: &Capture| of.end().is_none();
-        if !self.captures.get(&id).map(is_running).ok_or(CaptureError::Unknown(id))? {
-            return Err(CaptureError::NotRunning(id));
+    pub fn stop(&mut self, now: Now, id: CaptureId) -> Result<ProfileRow, CaptureError> {
+        if let Some(sum) = self.sums.get_mut(&id) {
+            if !sum.stop() {
+                return Err(CaptureError::NotRunning(id));
+            }
+            let (row, parts) = (sum.row.clone(), sum.parts.clone());
+            for part in parts {
+                // One that has ended has its reason.
+                let _ended = self.stop(now, part);
+            }
+            return Ok(row);
         }
-        let mut stopped = None;
-        self.advance(id, |capture| {
-            capture.stop();
-            stopped = capture.end().map(|_| capture.row.clone());
-        });
-        stopped.ok_or(CaptureError::NotRunning(id))
+        let capture = self.captures.get_mut(&id).ok_or(CaptureError::Unknown(id))?;
+        if capture.stop(now) { Ok(capture.row.clone()) } else { Err(CaptureError::NotRunning(id)) }
     }
 
     fn advance(&mut self, id: CaptureId, advance: impl FnOnce(&mut Capture)) {
@@ -248,7 +331,9 @@ impl Captures {
 
     /// All that are known and have no profile, in no order.
     pub fn rows(&self) -> Vec<ProfileRow> {
-        let rows = self.captures.values().map(|of| &of.row);
+        let is_part = |of: &&Capture| self.sum_of(of.row.id).is_none();
+        let rows = self.captures.values().filter(is_part).map(|of| &of.row);
+        let rows = rows.chain(self.sums.values().map(|of| &of.row));
         rows.filter(|row| !row.state.has_profile()).cloned().collect()
     }
 }
@@ -269,6 +354,7 @@ fn order_of(now: Now, process: ProcessSelector, rule: Option<RuleName>) -> Captu
         past: None,
         process,
         seconds: SECONDS_DEFAULT,
+        interval_seconds: None,
         hz: HZ_DEFAULT,
         start_at,
         expires_at,

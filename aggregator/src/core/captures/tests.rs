@@ -32,16 +32,18 @@ fn at(seconds: f64) -> Now {
 }
 
 fn request(name: &str) -> ProfileRequest {
-    let (node, labels) = (node(name), Labels::default());
+    let (nodes, labels) = (vec![node(name)], Labels::default());
     ProfileRequest {
         kind: CaptureKind::Cpu,
         native: false,
-        node,
+        node: None,
+        nodes,
         pid: Some(42),
         operation: None,
         labels,
         seconds: None,
         hz: None,
+        interval_seconds: None,
         from: None,
         to: None,
     }
@@ -200,19 +202,48 @@ fn a_node_that_measures_another_kind_does_not_support_the_ordered_one() {
     }
 }
 
-#[test]
-fn a_stopped_capture_ends_at_once_and_whatever_comes_later_is_dropped() {
-    let mut captures = Captures::default();
+/// A capture that runs at its node, and was stopped half a second after its order.
+fn stopped(captures: &mut Captures) -> CaptureId {
     let id = captures.order(at(0.0), &mesh(), request("n1")).unwrap().id;
-    let _sent = requested(&mut captures, at(0.0));
-    let stopped = captures.stop(id).unwrap();
-    assert_eq!((stopped.state, stopped.reason.as_deref()), (ProfileState::Failed, Some("stopped")));
-    assert_eq!(stopped.facts.fix, "");
-    captures.on_response(at(0.1), id, Ok(response(id, CaptureState::Kept, 9, 0)));
-    assert_eq!((one(&captures), captures.next_deadline()), (stopped, None));
-    assert_eq!(captures.stop(id), Err(CaptureError::NotRunning(id)));
+    let _sent = requested(captures, at(0.0));
+    captures.on_response(at(0.1), id, Ok(response(id, CaptureState::Running, 0, 0)));
+    let row = captures.stop(at(0.5), id).unwrap();
+    assert_eq!((row.state, row.reason.as_deref()), (ProfileState::Running, Some("stopped")));
+    assert_eq!(captures.stop(at(0.5), id), Err(CaptureError::NotRunning(id)));
+    assert_eq!(requested(captures, at(0.5)), (id, CaptureStep::Stop));
+    id
+}
+
+#[test]
+fn a_stopped_capture_has_what_was_taken_so_far() {
+    let mut captures = Captures::default();
+    let id = stopped(&mut captures);
+    captures.on_response(at(0.6), id, Ok(response(id, CaptureState::Running, 0, 0)));
+    assert_eq!(requested(&mut captures, at(1.1)), (id, CaptureStep::Stop));
+    captures.on_response(at(1.2), id, Ok(response(id, CaptureState::Torn, 3, 0)));
+    assert_eq!(requested(&mut captures, at(1.2)).1, CaptureStep::Chunk(0));
+    captures.on_response(at(1.2), id, Ok(response(id, CaptureState::Torn, 3, 3)));
+    let Some(CaptureEffect::Store { row, .. }) = captures.next_effect(at(1.2)) else { panic!() };
+    assert_eq!((row.state, row.reason.as_deref()), (ProfileState::Torn, Some("stopped")));
+}
+
+#[test]
+fn a_stopped_capture_without_a_profile_has_failed() {
+    let cancelled = CaptureState::Failed(CaptureFailure::Cancelled);
+    for state in [Some(cancelled), Some(CaptureState::Unknown), None] {
+        let mut captures = Captures::default();
+        let id = stopped(&mut captures);
+        // An earlier version does not respond.
+        let answer = state.map(|state| response(id, state, 0, 0)).ok_or(RequestError::NoResponse);
+        captures.on_response(at(10.5), id, answer);
+        let end = (one(&captures).state, one(&captures).reason);
+        assert_eq!(end, (ProfileState::Failed, Some("stopped".to_owned())), "{state:?}");
+        assert_eq!(captures.next_deadline(), None);
+        assert_eq!(captures.stop(at(11.0), id), Err(CaptureError::NotRunning(id)));
+    }
     let other = CaptureId::derived(&[]);
-    assert_eq!(captures.stop(other), Err(CaptureError::Unknown(other)));
+    let unknown = Captures::default().stop(at(0.0), other);
+    assert_eq!(unknown, Err(CaptureError::Unknown(other)));
 }
 
 #[test]
@@ -224,7 +255,7 @@ fn a_capture_whose_profile_is_stored_is_not_stopped() {
     let _sent = requested(&mut captures, at(0.0));
     captures.on_response(at(0.0), id, Ok(response(id, CaptureState::Kept, 3, 3)));
     assert!(matches!(captures.next_effect(at(0.0)), Some(CaptureEffect::Store { .. })));
-    assert_eq!(captures.stop(id), Err(CaptureError::NotRunning(id)));
+    assert_eq!(captures.stop(at(0.0), id), Err(CaptureError::NotRunning(id)));
     captures.on_stored(id, Ok(()));
     assert_eq!(one(&captures).state, ProfileState::Kept);
 }
@@ -249,9 +280,37 @@ fn captures_at_once_are_bounded_and_a_repeated_order_is_one() {
     for n in 0..RUNNING_MAX {
         captures.order(at(0.2), &mesh(), request(&format!("n{n}"))).unwrap();
     }
-    assert_eq!(captures.order(at(0.0), &mesh(), request("n")), Err(CaptureError::Full));
+    assert_eq!(
+        captures.order(at(0.0), &mesh(), request("n")),
+        Err(CaptureError::Full(RUNNING_MAX))
+    );
     let again = captures.order(at(0.4), &mesh(), request("n1")).unwrap();
     assert_eq!((again.node.as_str(), captures.ledger.ordered), ("n1", RUNNING_MAX as u64));
+}
+
+#[test]
+fn a_node_is_ordered_to_record_for_an_hour_at_its_own_rate() {
+    let kind = CaptureKind::Continuous;
+    let recording = ProfileRequest { kind, pid: None, ..request("n1") };
+    let every = |interval| ProfileRequest { interval_seconds: Some(interval), ..recording.clone() };
+    let mut captures = Captures::default();
+    let first = captures.order(at(0.0), &mesh(), recording.clone()).unwrap();
+    assert_eq!((first.seconds, first.hz, first.kind), (3_600, 19, kind));
+    assert_ne!(captures.order(at(0.0), &mesh(), every(60)).unwrap().id, first.id);
+    let at_node =
+        |n: usize| ProfileRequest { nodes: vec![node(&format!("r{n}"))], ..recording.clone() };
+    for n in 0..RUNNING_MAX {
+        captures.order(at(0.0), &mesh(), at_node(n)).unwrap();
+    }
+    assert!(
+        captures.order(at(0.0), &mesh(), request("n1")).is_ok(),
+        "they hold no place of others"
+    );
+    let named = ProfileRequest { kind, ..request("n1") };
+    for wrong in [every(9), named, ProfileRequest { interval_seconds: Some(60), ..request("n1") }] {
+        let refused = captures.order(at(0.0), &mesh(), wrong).unwrap_err().to_string();
+        assert!(refused.contains("kind continuous names no process"), "{refused}");
+    }
 }
 
 #[test]
@@ -364,6 +423,7 @@ fn states() -> impl Strategy<Value = CaptureState> {
 #[derive(Clone, Debug)]
 enum Event {
     Order(u8),
+    Sum(usize),
     Breach(u8),
     Effect,
     Response(u8, CaptureState, usize, usize),
@@ -376,6 +436,7 @@ enum Event {
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
         (0..20_u8).prop_map(Event::Order),
+        (2..20_usize).prop_map(Event::Sum),
         (0..20_u8).prop_map(Event::Breach),
         Just(Event::Effect),
         Just(Event::Effect),
@@ -403,12 +464,18 @@ proptest! {
                 Event::Order(n) => {
                     let _full = captures.order(at(now), &mesh(), request(&format!("n{n}")));
                 }
+                Event::Sum(nodes) => {
+                    let _full = captures.order(at(now), &mesh(), past_of_nodes(nodes));
+                }
                 Event::Breach(n) => {
                     breach(&mut captures, at(now), pair("slow", &format!("n{n}")));
                 }
                 Event::Effect => match captures.next_effect(at(now)) {
                     Some(CaptureEffect::Request { id, .. }) => ids.push(id),
-                    Some(CaptureEffect::Store { row, .. }) => ids.push(row.id),
+                    Some(CaptureEffect::Store { row, .. } | CaptureEffect::StoreSum(row)) => {
+                        ids.push(row.id);
+                    }
+                    Some(CaptureEffect::Add { part, .. }) => ids.push(part),
                     Some(CaptureEffect::Compare(_)) | None => {}
                 },
                 Event::Response(n, state, size, chunk) => if let Some(id) = any(n) {
@@ -423,7 +490,7 @@ proptest! {
                     captures.on_stored(id, is_stored.then_some(()).ok_or("not_stored"));
                 },
                 Event::Stop(n) => if let Some(id) = any(n) {
-                    let _ended = captures.stop(id);
+                    let _ended = captures.stop(at(now), id);
                 },
                 Event::Wait(seconds) => now += f64::from(seconds),
             }
@@ -480,4 +547,141 @@ fn the_past_is_ordered_as_a_stretch_of_one_process_or_of_all() {
         let refused = captures.order(at(0.0), &mesh(), request);
         assert!(matches!(refused, Err(CaptureError::Order(_))), "{refused:?}");
     }
+}
+
+/// Of all these nodes.
+fn past_of_nodes(nodes: usize) -> ProfileRequest {
+    let nodes = (0..nodes).map(|n| node(&format!("n{n:02}"))).collect();
+    let (from, to, pid) = (Some(100), Some(160), None);
+    ProfileRequest { kind: CaptureKind::Past, nodes, from, to, pid, ..request("n1") }
+}
+
+/// That it has ten bytes, of which these are sent.
+fn of_past(id: CaptureId, chunk: usize) -> CaptureResponse {
+    let facts = CaptureFacts { kind: CaptureKind::Past, samples: 3, ..CaptureFacts::default() };
+    CaptureResponse { facts, ..response(id, CaptureState::Kept, 10, chunk) }
+}
+
+/// Carries out all that is due: each node has a profile of ten bytes, or is one without. Returns
+/// the most nodes that were asked at a time, and what is stored in the end.
+fn carried_out(
+    captures: &mut Captures,
+    now: Now,
+    has_profile: impl Fn(&NodeName) -> bool,
+) -> (usize, Option<ProfileRow>) {
+    let (mut at_once, mut added, mut stored) = (0, 0, None);
+    let mut asked = Vec::new();
+    for turn in 0..1_000 {
+        let now = Now { mono: now.mono.plus(Duration::from_secs(turn)), ..now };
+        match captures.next_effect(now) {
+            Some(CaptureEffect::Request { id, node, step }) => asked.push((id, node, step)),
+            Some(CaptureEffect::Add { part, .. }) => {
+                added += 1;
+                captures.on_stored(part, Ok(()));
+            }
+            Some(CaptureEffect::StoreSum(row)) => {
+                assert_eq!(row.nodes.as_ref().unwrap().answered, added);
+                captures.on_stored(row.id, Ok(()));
+                stored = Some(*row);
+            }
+            Some(other) => panic!("{other:?}"),
+            None if asked.is_empty() => break,
+            None => {
+                let is_order = |(_, _, step): &&_| matches!(step, CaptureStep::Order(_));
+                at_once = at_once.max(asked.iter().filter(is_order).count());
+                for (id, node, step) in asked.drain(..) {
+                    let response = match step {
+                        CaptureStep::Chunk(_) => of_past(id, 10),
+                        CaptureStep::Order(_) if has_profile(&node) => of_past(id, 0),
+                        CaptureStep::Order(_) | CaptureStep::Stop => {
+                            let refused = CaptureState::Refused(CaptureRefusal::NoKey);
+                            response(id, refused, 0, 0)
+                        }
+                    };
+                    captures.on_response(now, id, Ok(response));
+                }
+            }
+        }
+    }
+    (at_once, stored)
+}
+
+#[test]
+fn the_past_of_nodes_is_one_profile_that_names_those_without() {
+    let mut captures = Captures::default();
+    let row = captures.order(at(0.2), &mesh(), past_of_nodes(70)).unwrap();
+    assert_eq!((row.subject(), row.state), ("0 of 64 nodes".to_owned(), ProfileState::Running));
+    assert_eq!(captures.rows(), std::slice::from_ref(&row));
+    // The same order within a second.
+    assert_eq!(captures.order(at(0.4), &mesh(), past_of_nodes(70)).unwrap().id, row.id);
+
+    let is_wanted = |node: &NodeName| node.as_str() != "n09";
+    let (at_once, stored) = carried_out(&mut captures, at(0.4), is_wanted);
+    let stored = stored.unwrap();
+    assert_eq!((at_once, stored.id, stored.state), (8, row.id, ProfileState::Torn));
+    assert_eq!((stored.subject().as_str(), stored.facts.samples), ("63 of 64 nodes", 189));
+    let summed = stored.nodes.unwrap();
+    assert_eq!((summed.left_out, &summed.missing[&node("n09")]), (6, &"no_key".to_owned()));
+    // Neither it nor its parts are listed without a profile.
+    assert_eq!((captures.rows(), captures.next_deadline()), (Vec::new(), None));
+}
+
+#[test]
+fn a_sum_without_any_answer_fails_and_one_that_is_stopped_has_a_part() {
+    let mut captures = Captures::default();
+    captures.order(at(0.0), &mesh(), past_of_nodes(3)).unwrap();
+    assert_eq!(carried_out(&mut captures, at(0.0), |_| false).1, None);
+    let failed = captures.rows().remove(0);
+    let why = (failed.state, failed.reason.as_deref());
+    assert_eq!(why, (ProfileState::Failed, Some("no_node_answered")));
+
+    let id = captures.order(at(5.0), &mesh(), past_of_nodes(20)).unwrap().id;
+    let first = requested(&mut captures, at(5.0)).0;
+    captures.on_response(at(5.1), first, Ok(of_past(first, 0)));
+    // Its chunk comes before the orders of others.
+    while requested(&mut captures, at(5.2)).0 != first {}
+    captures.on_response(at(5.2), first, Ok(of_past(first, 10)));
+    while !matches!(captures.next_effect(at(5.3)), Some(CaptureEffect::Add { .. })) {}
+    captures.on_stored(first, Ok(()));
+    assert_eq!(captures.stop(at(5.4), id).unwrap().state, ProfileState::Running);
+    let stored = loop {
+        match captures.next_effect(at(5.4)) {
+            Some(CaptureEffect::StoreSum(stored)) => break stored,
+            Some(_) => {}
+            None => {
+                // The other seven of the first eight.
+                let running: Vec<CaptureId> = captures.captures.keys().copied().collect();
+                for id in running.into_iter().filter(|id| *id != first) {
+                    captures.on_response(
+                        at(5.4),
+                        id,
+                        Ok(response(id, CaptureState::Unknown, 0, 0)),
+                    );
+                }
+            }
+        }
+    };
+    assert_eq!((stored.subject().as_str(), stored.state), ("1 of 20 nodes", ProfileState::Torn));
+    assert!(stored.nodes.unwrap().missing.values().all(|why| why == "stopped"));
+    assert_eq!(captures.stop(at(5.4), id), Err(CaptureError::NotRunning(id)));
+}
+
+#[test]
+fn only_the_past_is_of_several_nodes_or_of_none() {
+    let nodes = past_of_nodes(2).nodes;
+    let cpu = ProfileRequest { nodes, ..request("n1") };
+    for request in [cpu, past_of_nodes(0)] {
+        let refused = Captures::default().order(at(0.0), &mesh(), request);
+        assert_eq!(refused, Err(CaptureError::Nodes));
+    }
+}
+
+#[test]
+fn a_node_that_started_enough_says_what_to_do() {
+    let mut captures = Captures::default();
+    let id = captures.order(at(0.0), &mesh(), request("n1")).unwrap().id;
+    let _sent = requested(&mut captures, at(0.0));
+    let refused = CaptureState::Refused(CaptureRefusal::TooMany);
+    captures.on_response(at(0.1), id, Ok(response(id, refused, 0, 0)));
+    assert!(one(&captures).facts.fix.contains("an hour ago, or ask for its past"));
 }

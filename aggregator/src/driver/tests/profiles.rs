@@ -6,6 +6,7 @@ use plimsoll_mesh::certificates::write_secret;
 use plimsoll_schemas::alert::{AlertsPage, FunctionEvidence, ProfileEvidence};
 use plimsoll_schemas::summary::{ProfileState, ProfilesPage};
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
+use serde_json::json;
 
 use super::alerts::{SECRET, firing_with, json, send};
 use super::*;
@@ -151,12 +152,17 @@ async fn a_profile_that_is_named_is_ranked_compared_and_redacted() {
             ("GET /api/v1/profiles/name:v41/flame.json?redact=true", "", ""),
             ("GET /api/v1/profiles/name:v41/flamegraph.svg?redact=true", "", ""),
             ("GET /api/v1/profiles/name:v41/pprof?redact=true", "", ""),
+            ("GET /api/v1/profiles/name:v41/top.json?state=gil", "", ""),
+            ("GET /api/v1/profiles/name:v41/top.json?redact=functions", "", ""),
+            ("GET /api/v1/profiles/name:v41/flame.json?form=columns", "", ""),
+            ("GET /api/v1/profiles/name:v41/flame.json?form=rows", "", ""),
             ("DELETE /api/v1/profiles/name:v41/keep", bearer, ""),
             ("GET /api/v1/profiles/name:v41", "", ""),
         ],
     )
     .await;
-    let expected = [401, 400, 200, 409, 200, 404, 200, 200, 200, 200, 200, 204, 404];
+    let expected =
+        [401, 400, 200, 409, 200, 404, 200, 200, 200, 200, 200, 200, 200, 200, 400, 204, 404];
     assert_eq!(statuses(&answers), expected, "{answers:?}");
     assert!(answers[3].1.contains("choose another name"), "{}", answers[3].1);
     assert_eq!(json::<ProfileRow>(&answers[4].1).id.to_string(), old);
@@ -171,12 +177,17 @@ async fn a_profile_that_is_named_is_ranked_compared_and_redacted() {
     let compared: serde_json::Value = json(&answers[7].1);
     let load = &compared["top_functions"][0];
     assert_eq!((&compared["unit"], &load["name"]), (&"seconds".into(), &"load".into()));
-    assert_eq!(load["self"], serde_json::json!({"a": 0.1, "b": 0.5, "difference": 0.4}));
+    assert_eq!(load["self"], json!({"a": 0.1, "b": 0.5, "difference": 0.4}));
     assert_eq!(compared["flame"]["root"]["delta"], 0.4e9);
     for redacted in &answers[8..=10] {
         assert!(!redacted.1.contains("train.py") && !redacted.1.contains("n1"), "{redacted:?}");
     }
     assert!(answers[8].1.contains("path-1"), "{}", answers[8].1);
+    let [of_gil, hidden, columns] = [11, 12, 13].map(|n| json::<serde_json::Value>(&answers[n].1));
+    assert_eq!((&of_gil["state"], &of_gil["top_functions"]), (&"gil".into(), &json!([])));
+    assert_eq!(hidden["top_functions"][0]["name"], "function-1");
+    assert_eq!((&columns["depth"], &columns["value"][0]), (&json!([0, 1, 2, 2]), &6e9.into()));
+    assert!(answers[14].1.contains("form is \"rows\""), "{}", answers[14].1);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The file of one profile: a line of facts as JSON, then the pprof bytes. Its name is the id.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -51,6 +51,18 @@ pub(super) fn write(
     file.write_all(&bytes)?;
     file.sync_data()?;
     fs::rename(&new, path)
+}
+
+/// Whether a later version of this program wrote a file, whose facts may be others.
+pub(super) fn is_of_later_version(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        version: u16,
+    }
+    let facts = File::open(path).map(|file| file.take(FACTS_BYTES_MAX as u64));
+    let line = facts.ok().and_then(|facts| BufReader::new(facts).lines().next()?.ok());
+    let head = line.and_then(|line| serde_json::from_str::<Head>(&line).ok());
+    head.is_some_and(|head| head.version > VERSION)
 }
 
 /// Reads a file of this mesh.

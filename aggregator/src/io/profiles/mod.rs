@@ -11,14 +11,14 @@
 
 mod evidence;
 mod file;
-mod redact;
 mod shares;
 mod store;
+mod sums;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trace;
 
 pub use evidence::evidence;
-pub use redact::Redactor;
 pub use shares::shares;
 pub use store::{ProfileError, ProfileRef, ProfileStore};
+pub use sums::Sums;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use plimsoll_profile::{Profile, pprof};
 use plimsoll_runtime::directory;
 use plimsoll_schemas::ids::{MeshName, NodeName, ProfileName};
+use plimsoll_schemas::limits::wire::CAPTURE_HZ_MAX;
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::{Wall, seconds};
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
@@ -21,6 +22,7 @@ use crate::config::ProfileSettings;
 use crate::io::database::quarantine;
 use crate::limits::captures::{NAMED_MAX, PROFILES_BYTES_MAX};
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// How the names of files end.
 const ENDING: &str = "profile";
 
@@ -115,6 +117,10 @@ impl ProfileStore {
             }
             match file::read(&path, &self.0.mesh) {
                 Ok(StoredProfile { row, .. }) => self.insert(row),
+                // That version reads it again after a rollback.
+                Err(why) if file::is_of_later_version(&path) => {
+                    tracing::warn!(file = %path.display(), why, "profile of a later version stays");
+                }
                 Err(why) => self.set_aside(&path, &why, now),
             }
         }
@@ -176,15 +182,19 @@ impl ProfileStore {
     ///
     /// # Errors
     /// In one word.
-    pub fn write(&self, now: Wall, row: ProfileRow, bytes: &[u8]) -> Result<(), &'static str> {
-        let is_readable = match row.kind {
-            CaptureKind::Trace => is_trace(bytes),
-            CaptureKind::Cpu | CaptureKind::Memory | CaptureKind::Past => {
-                pprof::decode(bytes).is_ok()
+    pub fn write(&self, now: Wall, mut row: ProfileRow, bytes: &[u8]) -> Result<(), &'static str> {
+        match row.kind {
+            CaptureKind::Trace if is_trace(bytes) => {}
+            CaptureKind::Trace => return Err("unreadable"),
+            CaptureKind::Cpu
+            | CaptureKind::Memory
+            | CaptureKind::Past
+            | CaptureKind::Continuous => {
+                let profile = pprof::decode(bytes).map_err(|_| "unreadable")?;
+                if row.kind == CaptureKind::Past {
+                    row.hz = rate(&profile);
+                }
             }
-        };
-        if !is_readable {
-            return Err("unreadable");
         }
         let path = self.path(row.id);
         let written = directory::make_parent(&path, directory::PRIVATE)
@@ -261,6 +271,13 @@ impl ProfileStore {
     fn lock(&self) -> MutexGuard<'_, KeptProfiles> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Samples a second; 0 of several rates in one, whose period is that of none of them.
+fn rate(of: &Profile) -> u32 {
+    let period = of.period().max(1);
+    let hz = u32::try_from((SECOND_NS + period / 2) / period).unwrap_or(u32::MAX);
+    if hz <= CAPTURE_HZ_MAX { hz } else { 0 }
 }
 
 impl KeptProfiles {

@@ -60,6 +60,7 @@ pub(crate) fn row(id: CaptureId, start_seconds: f64, bytes: &[u8]) -> ProfileRow
         facts: CaptureFacts::default(),
         bytes: bytes.len() as u64,
         kept_as: None,
+        nodes: None,
     }
 }
 
@@ -94,6 +95,23 @@ fn bytes_that_are_no_profile_are_not_stored() {
     let store = open(&dir, NOW);
     let stored = store.write(NOW, row(id(1), 0.0, b"no pprof"), b"no pprof");
     assert_eq!((stored, store.rows()), (Err("unreadable"), Vec::new()));
+}
+
+#[test]
+fn a_disk_that_takes_no_file_costs_the_profile_or_its_name_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, bytes) = (open(&dir, NOW), pprof_of(&[("load", 900)]));
+    let block = |n: u8| fs::create_dir_all(store.path(id(n)).with_extension("new")).unwrap();
+    block(1);
+    let row_of = |n: u8| row(id(n), 999_990.0, &bytes);
+    assert_eq!(store.write(NOW, row_of(1), &bytes), Err("not_stored"));
+    assert_eq!(store.write(NOW, row_of(2), &bytes), Ok(()));
+
+    block(2);
+    let name = Some(ProfileName::new("v41").unwrap());
+    let kept = store.keep_as(NOW, id(2), name);
+    assert!(matches!(kept, Err(ProfileError::NotStored(_))), "{kept:?}");
+    assert_eq!((store.rows(), open(&dir, NOW).rows()), (vec![row_of(2)], vec![row_of(2)]));
 }
 
 #[test]
@@ -180,6 +198,41 @@ fn a_trace_is_stored_as_one_and_has_no_stacks() {
 }
 
 #[test]
+fn the_past_of_nodes_is_added_up_and_states_its_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, sums) = (open(&dir, NOW), Sums::default());
+    for (sum, bytes, added) in [
+        (1, pprof_of(&[("load", 3)]), Ok(())),
+        (2, pprof_of(&[("load", 1)]), Ok(())),
+        (1, b"none".to_vec(), Err("unreadable")),
+        (1, pprof_of(&[("load", 4), ("step", 1)]), Ok(())),
+    ] {
+        assert_eq!(sums.add(id(sum), &bytes), added);
+    }
+    let bytes = sums.take(id(1)).unwrap();
+    assert_eq!(sums.take(id(1)), Err("unreadable"));
+    assert_eq!(
+        sums.take(id(2)).map(|bytes| pprof::decode(&bytes).unwrap().value()),
+        Ok(10_000_000)
+    );
+
+    let past = ProfileRow { kind: CaptureKind::Past, hz: 0, ..row(id(1), 999_999.0, &bytes) };
+    store.write(NOW, past, &bytes).unwrap();
+    assert_eq!(store.profile(NOW, id(1)).unwrap().value(), 80_000_000);
+    assert_eq!(store.row(id(1)).unwrap().hz, 100);
+
+    // 19 Hz, and what has the period of none of several.
+    for (n, period, hz) in [(2, 52_631_578, 19), (3, 2, 0)] {
+        let mut profile = Profile::new(ValueType::wall(), period);
+        profile.add(Stack::new(vec![Frame::marker("f")]), SampleLabels::default(), 1);
+        let bytes = pprof::encode(&profile).unwrap();
+        let past = ProfileRow { kind: CaptureKind::Past, ..row(id(n), 999_999.0, &bytes) };
+        store.write(NOW, past, &bytes).unwrap();
+        assert_eq!(store.row(id(n)).unwrap().hz, hz);
+    }
+}
+
+#[test]
 fn damaged_files_are_set_aside_and_the_others_are_used() {
     let dir = tempfile::tempdir().unwrap();
     let (store, bytes) = (open(&dir, NOW), pprof_of(&[("load", 900)]));
@@ -205,6 +258,22 @@ fn damaged_files_are_set_aside_and_the_others_are_used() {
     assert!(matches!(store.bytes(NOW, id(3)), Err(ProfileError::Unknown(_))));
     assert_eq!((store.rows().len(), store.quarantined()), (0, 3));
     assert_eq!(open(&dir, NOW).quarantined(), 0, "what is set aside is looked at no more");
+}
+
+#[test]
+fn a_profile_of_a_later_version_stays_for_that_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, NOW);
+    write(&store, 1, 999_999.0, &pprof_of(&[("load", 900)]));
+    let path = store.path(id(1));
+    let text = fs::read(&path).unwrap();
+    // Its facts may be others, too.
+    fs::write(&path, "{\"version\":2,\"profile\":7}\nnot pprof").unwrap();
+    let store = open(&dir, NOW);
+    assert_eq!((store.rows().len(), store.quarantined()), (0, 0));
+    assert!(path.exists());
+    fs::write(&path, text).unwrap();
+    assert_eq!(open(&dir, NOW).rows().len(), 1);
 }
 
 /// Profile 1 is of the node at fault, profile 2 of its peer.

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::{NodeName, Series};
 use plimsoll_schemas::time::{Mono, Now};
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureFailure, CaptureId, CaptureOrder, CaptureRefusal, CaptureRequest,
-    CaptureResponse, CaptureState, CaptureStep, PastRange, ProfilerOrder,
+    CaptureFacts, CaptureFailure, CaptureId, CaptureKind, CaptureOrder, CaptureRefusal,
+    CaptureRequest, CaptureResponse, CaptureState, CaptureStep, PastRange, ProfilerOrder,
 };
 use plimsoll_schemas::wire::signature::{ConfirmKey, Purpose, SignatureError};
 
@@ -47,6 +47,8 @@ pub struct Captures {
     recent: Recent,
     /// When the last one of the past started.
     past_started: Option<Mono>,
+    /// Those that run and are to end now.
+    stopped: Vec<CaptureId>,
     stats: CaptureStats,
 }
 
@@ -86,6 +88,7 @@ impl Captures {
             orders: BTreeMap::new(),
             recent: Recent::default(),
             past_started: None,
+            stopped: Vec::new(),
             stats: CaptureStats::default(),
         }
     }
@@ -111,6 +114,10 @@ impl Captures {
         // Before anything of it is looked up: what is not signed learns nothing.
         let accepted = self.admit(&node, payload).and_then(|()| match &step {
             CaptureStep::Order(order) => self.on_order(now, id, order),
+            CaptureStep::Stop => {
+                self.stop(now.mono, id);
+                Ok(())
+            }
             CaptureStep::Chunk(_) => Ok(()),
         });
 
@@ -126,6 +133,25 @@ impl Captures {
             response.bytes = known.profile.len() as u64;
         }
         Some(CaptureAnswer { asker, response })
+    }
+
+    /// One that waits is over; one that runs ends with what was taken, once its profiler responds
+    /// or what it recorded is read.
+    fn stop(&mut self, now: Mono, id: CaptureId) {
+        let Some(known) = self.orders.get_mut(&id) else { return };
+        match known.state() {
+            CaptureState::Waiting => {
+                self.end(now, id, CaptureState::Failed(CaptureFailure::Cancelled));
+            }
+            CaptureState::Running if known.is_recording() => known.stop(now),
+            CaptureState::Running => self.stopped.push(id),
+            _ => {}
+        }
+    }
+
+    /// The captures whose profiler is to end now.
+    pub fn take_stopped(&mut self) -> Vec<CaptureId> {
+        std::mem::take(&mut self.stopped)
     }
 
     fn admit(&self, node: &NodeName, payload: &[u8]) -> Result<(), CaptureRefusal> {
@@ -149,12 +175,16 @@ impl Captures {
         match self.orders.get(&id) {
             Some(known) if known.order.is_repeated_by(order) => return Ok(()),
             Some(_) => return Err(CaptureRefusal::Replayed),
-            None if order.past.is_some() => self.make_room_for_past()?,
+            None if is_read(order.kind) => self.make_room_for_past()?,
             None if self.orders.len() >= CAPTURE_ORDERS_MAX => return Err(CaptureRefusal::Full),
             None => {}
         }
 
         let state = self.first_state(now, order);
+        if order.kind == CaptureKind::Continuous && !state.is_final() {
+            // One at a time: an aggregator that restarted cannot end the one that it ordered.
+            self.orders.values_mut().for_each(|known| known.stop(now.mono));
+        }
         self.stats.ordered += 1;
         self.orders.insert(id, KnownOrder::new(now, order.clone(), &self.identity));
         if state.is_final() {
@@ -166,7 +196,7 @@ impl Captures {
     /// Profiles of the past are as large as others, and there is no limit by the hour: of those
     /// that have ended the first makes room.
     fn make_room_for_past(&mut self) -> Result<(), CaptureRefusal> {
-        let past = || self.orders.iter().filter(|(_, known)| known.order.past.is_some());
+        let past = || self.orders.iter().filter(|(_, known)| is_read(known.order.kind));
         if past().count() < PAST_ORDERS_MAX {
             return Ok(());
         }
@@ -176,13 +206,16 @@ impl Captures {
     }
 
     fn first_state(&self, now: Now, order: &CaptureOrder) -> CaptureState {
-        if order.past.is_some() {
-            let is_late = now.wall >= order.expires_at;
-            return if is_late { CaptureState::Expired } else { CaptureState::Waiting };
-        }
         let is_early = order.start_at > now.wall.plus(CAPTURE_EARLY_MAX);
+        if is_read(order.kind) {
+            return match order.kind {
+                _ if now.wall >= order.expires_at => CaptureState::Expired,
+                CaptureKind::Continuous if is_early => CaptureState::Refused(CaptureRefusal::Early),
+                _ => CaptureState::Waiting,
+            };
+        }
         // Nothing may be under way but the other half of an alert's pair.
-        let under_way = || self.active().filter(|known| known.order.past.is_none());
+        let under_way = || self.active().filter(|known| !is_read(known.order.kind));
         let pending = under_way().count();
         let is_busy =
             pending == CAPTURES_AT_ONCE || under_way().any(|known| !known.is_of_one_pair(order));
@@ -210,18 +243,23 @@ impl Captures {
         }
     }
 
+    /// The recording that is under way.
+    pub fn recording(&self) -> Option<&CaptureOrder> {
+        self.orders.values().find(|known| known.is_recording()).map(|known| &known.order)
+    }
+
     fn active(&self) -> impl Iterator<Item = &KnownOrder> {
         self.orders.values().filter(|known| !known.state().is_final())
     }
 
     /// Whether an order captures a process, or will.
     pub fn is_capturing(&self, pid: u32) -> bool {
-        self.active().any(|known| known.order.past.is_none() && known.has_found(pid))
+        self.active().any(|known| !is_read(known.order.kind) && known.has_found(pid))
     }
 
     /// Before then no order of the past starts: one runs at a time, and few in a second.
     fn past_at(&self) -> Mono {
-        let is_running = |known: &&KnownOrder| known.order.past.is_some() && known.is_running();
+        let is_running = |known: &&KnownOrder| is_read(known.order.kind) && known.is_running();
         match self.active().find(is_running) {
             Some(running) => running.next_deadline(),
             None => self.past_started.map_or(Mono(0), |at| at.plus(PAST_PAUSE)),
@@ -230,7 +268,7 @@ impl Captures {
 
     pub fn next_deadline(&self) -> Option<Mono> {
         let past_at = self.past_at();
-        let deadline = |known: &KnownOrder| match known.order.past {
+        let deadline = |known: &KnownOrder| match known.past() {
             Some(_) if !known.is_running() => known.next_deadline().max(past_at),
             _ => known.next_deadline(),
         };
@@ -247,11 +285,12 @@ impl Captures {
     fn start_due(&mut self, now: Mono, id: CaptureId) -> Option<CaptureStart> {
         let past_at = self.past_at();
         let known = self.orders.get_mut(&id)?;
+        known.record(now);
+        let past = known.past();
         match known.due(now)? {
-            Ok(_) if known.order.past.is_some() && now < past_at => None,
+            Ok(_) if past.is_some() && now < past_at => None,
             Ok(order) => {
                 known.start(now);
-                let past = known.order.past;
                 match past {
                     Some(_) => self.past_started = Some(now),
                     None => self.recent.push(now, known.order.rule.clone()),
@@ -291,6 +330,11 @@ impl Captures {
     pub fn stats(&self) -> CaptureStats {
         CaptureStats { active: self.active().count() as u64, ..self.stats.clone() }
     }
+}
+
+/// Whether it is read from what the node records, for which no profiler is asked.
+fn is_read(kind: CaptureKind) -> bool {
+    matches!(kind, CaptureKind::Past | CaptureKind::Continuous)
 }
 
 impl CaptureEnd {

@@ -6,15 +6,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Labels, Series};
 use plimsoll_schemas::limits::wire::CAPTURE_CHUNK_BYTES_MAX;
-use plimsoll_schemas::time::{BootMillis, Mono, Now};
+use plimsoll_schemas::time::{BootMillis, Mono, Now, Wall};
 use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureFailure, CaptureOrder, CaptureRefusal, CaptureState, ProfilerOrder,
+    CaptureFacts, CaptureFailure, CaptureKind, CaptureOrder, CaptureRefusal, CaptureState,
+    PastRange, ProfilerOrder,
 };
 
 use crate::core::Identity;
 use crate::limits::{
     CAPTURE_CHUNK_PAUSE, CAPTURE_KEPT_FOR, CAPTURE_RESPONSE_WAIT, CAPTURE_SEARCH_AFTER,
-    CAPTURE_SENDERS_MAX,
+    CAPTURE_SENDERS_MAX, RECORDED_READ_AFTER,
 };
 
 /// The label that an aggregator adds to the series of a node.
@@ -37,6 +38,8 @@ pub(super) struct KnownOrder {
     sent_chunks: BTreeMap<u32, Mono>,
     start_at: Mono,
     expires_at: Mono,
+    /// When a recording starts.
+    from: Wall,
     /// What its process sends; `None` when the order has the number of the process.
     series: Option<Series>,
     /// Processes that send it, and the first instant that each was there; or the one of the order.
@@ -47,8 +50,22 @@ pub(super) struct KnownOrder {
 #[derive(Debug)]
 enum Phase {
     Waiting,
-    Running { until: Mono },
-    Ended { state: CaptureState, kept_until: Mono },
+    /// Of what is watched; read as the past once it is over.
+    Recording {
+        until: Mono,
+    },
+    /// The last profiles of the range are stored by then.
+    Recorded {
+        range: PastRange,
+        read_at: Mono,
+    },
+    Running {
+        until: Mono,
+    },
+    Ended {
+        state: CaptureState,
+        kept_until: Mono,
+    },
 }
 
 /// Why an order that is due ends without a capture.
@@ -72,6 +89,7 @@ impl KnownOrder {
             // From here on by the clock that does not jump.
             start_at: now.mono.plus(order.start_at.since(now.wall)),
             expires_at: now.mono.plus(order.expires_at.since(now.wall)),
+            from: order.start_at.max(now.wall),
             series,
             found: order.process.pid.map(|pid| (pid, None)).into_iter().collect(),
             order,
@@ -85,13 +103,51 @@ impl KnownOrder {
     pub(super) fn state(&self) -> CaptureState {
         match self.phase {
             Phase::Waiting => CaptureState::Waiting,
-            Phase::Running { .. } => CaptureState::Running,
+            Phase::Recording { .. } | Phase::Recorded { .. } | Phase::Running { .. } => {
+                CaptureState::Running
+            }
             Phase::Ended { state, .. } => state,
         }
     }
 
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running { .. })
+    }
+
+    pub(super) fn is_recording(&self) -> bool {
+        matches!(self.phase, Phase::Recording { .. })
+    }
+
+    /// Starts and ends a recording that is due.
+    pub(super) fn record(&mut self, now: Mono) {
+        let length = Duration::from_secs(self.order.seconds.into());
+        match self.phase {
+            Phase::Waiting
+                if self.order.kind == CaptureKind::Continuous
+                    && (self.start_at..self.expires_at).contains(&now) =>
+            {
+                self.phase = Phase::Recording { until: now.plus(length) };
+            }
+            Phase::Recording { until } if now >= until => self.stop(now),
+            _ => {}
+        }
+    }
+
+    /// Ends a recording early.
+    pub(super) fn stop(&mut self, now: Mono) {
+        if self.is_recording() {
+            let to = self.from.plus(now.since(self.start_at));
+            let range = PastRange { from: self.from, to };
+            self.phase = Phase::Recorded { range, read_at: now.plus(RECORDED_READ_AFTER) };
+        }
+    }
+
+    /// The stretch that is to be read.
+    pub(super) fn past(&self) -> Option<PastRange> {
+        match self.phase {
+            Phase::Recorded { range, .. } => Some(range),
+            _ => self.order.past,
+        }
     }
 
     pub(super) fn has_found(&self, pid: u32) -> bool {
@@ -135,11 +191,13 @@ impl KnownOrder {
             // A sender that is found later starts it on the turn that finds it.
             // What was recorded needs neither.
             Phase::Waiting if self.order.past.is_some() => Mono(0),
+            Phase::Recorded { read_at, .. } => read_at,
+            Phase::Waiting if self.order.kind == CaptureKind::Continuous => self.start_at,
             Phase::Waiting if self.found.is_empty() => {
                 self.start_at.plus(CAPTURE_SEARCH_AFTER).min(self.expires_at)
             }
             Phase::Waiting => self.start_at,
-            Phase::Running { until } => until,
+            Phase::Recording { until } | Phase::Running { until } => until,
             Phase::Ended { kept_until, .. } => kept_until,
         }
     }
@@ -149,12 +207,17 @@ impl KnownOrder {
         let (state, fix) = match self.phase {
             Phase::Waiting if now >= self.expires_at => (CaptureState::Expired, String::new()),
             Phase::Waiting if self.order.past.is_some() => return Some(self.of_past()),
+            Phase::Recorded { read_at, .. } if now >= read_at => return Some(self.of_past()),
             Phase::Waiting if now >= self.start_at => return self.due_of_found(now),
             Phase::Running { until } if now >= until => (
                 CaptureState::Failed(CaptureFailure::ProfilerTimeout),
                 "the profiler does not respond: see its log".to_owned(),
             ),
-            Phase::Waiting | Phase::Running { .. } | Phase::Ended { .. } => return None,
+            Phase::Waiting
+            | Phase::Recording { .. }
+            | Phase::Recorded { .. }
+            | Phase::Running { .. }
+            | Phase::Ended { .. } => return None,
         };
         Some(Err(Unstarted { state, fix }))
     }
@@ -185,19 +248,25 @@ impl KnownOrder {
                 let fix = format!("processes {} send it: order with more labels", pids.join(", "));
                 (CaptureRefusal::ProcessAmbiguous, fix)
             }
-            (None, _) if now >= self.start_at.plus(CAPTURE_SEARCH_AFTER) => (
-                CaptureRefusal::ProcessNotFound,
-                "no process sends it over a Unix socket of the node: set listen.unix, \
-                 listen.stream, or order by the number of the process"
-                    .to_owned(),
-            ),
+            (None, _) if now >= self.start_at.plus(CAPTURE_SEARCH_AFTER) => {
+                (CaptureRefusal::ProcessNotFound, self.not_found())
+            }
             (None, _) => return None,
         };
         Some(Err(Unstarted { state: CaptureState::Refused(refusal), fix }))
     }
 
+    fn not_found(&self) -> String {
+        let sent = self.series.as_ref().map(Series::to_string).unwrap_or_default();
+        format!(
+            "no process sends {sent} over a Unix socket of the node: /metrics of the node lists \
+             what is sent; set listen.unix, listen.stream, or order by the number of the process"
+        )
+    }
+
     pub(super) fn start(&mut self, now: Mono) {
-        let length = Duration::from_secs(self.order.seconds.into());
+        let is_read = self.past().is_some();
+        let length = Duration::from_secs(if is_read { 0 } else { self.order.seconds.into() });
         self.phase = Phase::Running { until: now.plus(length + CAPTURE_RESPONSE_WAIT) };
     }
 

@@ -9,7 +9,7 @@ use plimsoll_schemas::wire::capture::{CaptureKind, ProcessSelector};
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::CAPTURES_PER_WINDOW;
+use crate::limits::{CAPTURES_PER_WINDOW, RECORDED_READ_AFTER};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -46,6 +46,7 @@ fn by_pid(now: Now) -> CaptureOrder {
         past: None,
         process: ProcessSelector { pid: Some(7), ..ProcessSelector::default() },
         seconds: 10,
+        interval_seconds: None,
         hz: 100,
         start_at: now.wall.plus(3 * SECOND),
         expires_at: now.wall.plus(MINUTE),
@@ -302,7 +303,9 @@ fn no_sender_and_several_senders_are_refused_with_the_fix() {
     assert_eq!(captures.on_deadline(deadline), None);
     let response = send(&mut captures, now, &request(id(1), CaptureStep::Order(by.clone())));
     assert_eq!(response.state, refused(CaptureRefusal::ProcessNotFound));
-    assert!(response.facts.fix.contains("listen.unix"), "{response:?}");
+    let start = "no process sends step over a Unix socket of the node: /metrics of the node";
+    let fix = &response.facts.fix;
+    assert!(fix.starts_with(start) && fix.contains("listen.unix"), "{fix}");
 
     assert_eq!(order(&mut captures, now, 2, &by), CaptureState::Waiting);
     (40..90).for_each(|pid| captures.on_sender(sender(pid), |_| true));
@@ -417,6 +420,71 @@ fn orders_of_the_past_start_at_once_one_by_one_and_beside_captures() {
     assert_balanced(&captures);
 }
 
+fn continuous(now: Now) -> CaptureOrder {
+    let (kind, process) = (CaptureKind::Continuous, ProcessSelector::default());
+    CaptureOrder { kind, process, seconds: 3_600, interval_seconds: Some(60), ..by_pid(now) }
+}
+
+#[test]
+fn a_recording_lasts_its_time_beside_captures_and_is_then_read() {
+    let (mut captures, now) = (captures(), start());
+    let ordered = continuous(now);
+    assert_eq!(order(&mut captures, now, 1, &ordered), CaptureState::Waiting);
+    assert_eq!((captures.on_deadline(now.mono), captures.recording()), (None, None));
+    let later = now.after(3 * SECOND);
+    assert_eq!(captures.next_deadline(), Some(later.mono));
+    assert_eq!(captures.on_deadline(later.mono), None, "nothing is asked of a profiler");
+    assert_eq!(captures.recording(), Some(&ordered));
+    assert_eq!(order(&mut captures, later, 1, &ordered), CaptureState::Running);
+    assert_eq!(order(&mut captures, later, 2, &by_pid(later)), CaptureState::Waiting);
+    assert_eq!(order(&mut captures, later, 3, &of_past(later)), CaptureState::Waiting);
+
+    let over = later.after(3_600 * SECOND);
+    while let Some(start) = captures.on_deadline(over.mono) {
+        assert_ne!(start.id, id(1), "its last profiles are not stored yet");
+        captures
+            .on_captured(over.mono, CaptureEnd { id: start.id, ..end(0, CaptureState::Kept, 1) });
+    }
+    assert_eq!(captures.recording(), None);
+    let over = over.after(RECORDED_READ_AFTER);
+    let ended = std::iter::from_fn(|| captures.on_deadline(over.mono)).find(|of| of.id == id(1));
+    let range = PastRange { from: ordered.start_at, to: ordered.start_at.plus(3_600 * SECOND) };
+    assert_eq!(ended.and_then(|start| start.past), Some(range));
+    captures.on_captured(over.mono, end(1, CaptureState::Kept, 1));
+    assert_eq!(order(&mut captures, over, 1, &ordered), CaptureState::Kept);
+    assert_balanced(&captures);
+}
+
+#[test]
+fn a_recording_is_stopped_by_request_and_by_the_next_one() {
+    let (mut captures, now) = (captures(), start());
+    order(&mut captures, now, 1, &continuous(now));
+    let later = now.after(13 * SECOND);
+    assert_eq!(captures.on_deadline(later.mono), None);
+    let stop = send(&mut captures, later, &request(id(1), CaptureStep::Stop)).state;
+    assert_eq!(stop, CaptureState::Running, "until it is read");
+    assert_eq!(captures.on_deadline(later.mono), None);
+    let later = later.after(RECORDED_READ_AFTER);
+    let read = captures.on_deadline(later.mono).unwrap();
+    let from = continuous(now).start_at;
+    assert_eq!(read.past, Some(PastRange { from, to: from.plus(10 * SECOND) }));
+    captures.on_captured(later.mono, end(1, CaptureState::Kept, 1));
+
+    order(&mut captures, later, 2, &continuous(later));
+    let start = later.after(3 * SECOND);
+    assert_eq!(captures.on_deadline(start.mono), None);
+    let late = CaptureOrder { expires_at: now.wall.plus(4 * SECOND), ..continuous(now) };
+    assert_eq!(order(&mut captures, start, 4, &late), CaptureState::Expired);
+    assert!(captures.recording().is_some(), "one that is too late ends no other");
+    let next = CaptureOrder { hz: 5, ..continuous(start) };
+    order(&mut captures, start, 3, &next);
+    assert_eq!(captures.on_deadline(start.after(3 * SECOND).mono), None);
+    assert_eq!(captures.recording(), Some(&next));
+    let read = captures.on_deadline(start.after(RECORDED_READ_AFTER).mono);
+    assert!(read.is_some_and(|read| read.id == id(2)));
+    assert_balanced(&captures);
+}
+
 #[test]
 fn orders_of_the_past_are_not_limited_by_the_hour_and_keep_few_profiles() {
     let (mut captures, mut now) = (captures(), start());
@@ -433,5 +501,24 @@ fn orders_of_the_past_are_not_limited_by_the_hour_and_keep_few_profiles() {
     assert_eq!(captures.on_deadline(now.after(SECOND).mono), None);
     let state = order(&mut captures, now, 50, &by_labels);
     assert_eq!(state, refused(CaptureRefusal::ProcessNotFound));
+    assert_balanced(&captures);
+}
+
+#[test]
+fn a_capture_is_stopped_before_it_starts_or_while_it_runs() {
+    let (mut captures, now) = (captures(), start());
+    let stop = |of| request(id(of), CaptureStep::Stop);
+    assert_eq!(send(&mut captures, now, &stop(1)).state, CaptureState::Unknown);
+    order(&mut captures, now, 1, &by_pid(now));
+    let cancelled = CaptureState::Failed(CaptureFailure::Cancelled);
+    assert_eq!(send(&mut captures, now, &stop(1)).state, cancelled);
+
+    order(&mut captures, now, 2, &by_pid(now));
+    assert_eq!(captures.on_deadline(now.after(3 * SECOND).mono).unwrap().id, id(2));
+    assert_eq!(captures.take_stopped(), []);
+    assert_eq!(send(&mut captures, now, &stop(2)).state, CaptureState::Running);
+    assert_eq!((captures.take_stopped(), captures.take_stopped()), (vec![id(2)], vec![]));
+    captures.on_captured(now.after(4 * SECOND).mono, end(2, CaptureState::Torn, 1));
+    assert_eq!(send(&mut captures, now, &stop(2)).state, CaptureState::Torn);
     assert_balanced(&captures);
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::backoff::Backoff;
-use plimsoll_schemas::time::{BootMillis, Mono};
+use plimsoll_schemas::time::{BootMillis, Mono, nanos};
 use plimsoll_schemas::wire::capture::{
     CaptureFacts, CaptureFailure, CaptureId, CaptureKind, CaptureRefusal, CaptureState,
     ProfilerOrder,
@@ -32,19 +32,32 @@ const RETRY: Backoff =
     Backoff::new(Duration::from_secs(CONTINUOUS_SECONDS as u64), CONTINUOUS_RETRY_MAX);
 
 /// What is watched, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContinuousBounds {
-    pub hz: u32,
     /// Whether processes are found by name
     pub by_name: bool,
     /// and as senders of samples.
     pub senders: bool,
+    /// What settings state; without it nothing is watched unless an order says so.
+    pub turns: Option<Turns>,
 }
 
-/// Without bounds nothing is watched.
+/// How each process is captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    pub hz: u32,
+    pub native: bool,
+    /// From the start of one capture to the next.
+    pub every: Duration,
+}
+
 #[derive(Debug, Default)]
 pub struct Continuous {
-    bounds: Option<ContinuousBounds>,
+    bounds: ContinuousBounds,
+    /// What an order states, which has priority.
+    ordered: Option<Turns>,
+    /// Since when; who sends is searched at once.
+    ordered_at: Option<Mono>,
     watched: BTreeMap<u32, Watched>,
     find_at: Mono,
     /// When a process last found no room.
@@ -75,8 +88,8 @@ struct Watched {
     next_at: Mono,
     /// Its capture, and when that is given up.
     running: Option<(CaptureId, Mono)>,
-    /// When its last turn is over.
-    turn_ends: Mono,
+    /// When its last turn started.
+    turned_at: Option<Mono>,
     failures: u32,
 }
 
@@ -107,16 +120,38 @@ pub struct KeptProfile {
 
 impl Continuous {
     pub fn new(bounds: ContinuousBounds) -> Self {
-        Self { bounds: Some(bounds), ..Self::default() }
+        Self { bounds, ..Self::default() }
+    }
+
+    /// What an order states now. Another interval counts from the turns that were.
+    pub fn set_ordered(&mut self, now: Mono, ordered: Option<Turns>) {
+        if self.ordered == ordered {
+            return;
+        }
+        (self.ordered, self.ordered_at) = (ordered, ordered.map(|_| now));
+        let every = self.every();
+        for watched in self.watched.values_mut().filter(|of| of.failures == 0) {
+            watched.next_at = watched.turned_at.map_or(watched.next_at, |at| at.plus(every));
+        }
+    }
+
+    fn every(&self) -> Duration {
+        self.turns().map_or(Duration::ZERO, |turns| turns.every)
+    }
+
+    fn turns(&self) -> Option<Turns> {
+        self.ordered.or(self.bounds.turns)
     }
 
     /// Whether the kernel is asked now who sends: for a short time in each period, since each
     /// datagram then takes a call of its own.
     pub fn is_searching(&self, now: Mono) -> bool {
-        let is_wanted = self.bounds.is_some_and(|bounds| bounds.senders);
-        is_wanted
-            && u128::from(now.0) % CONTINUOUS_SEARCH_EVERY.as_nanos()
-                < CONTINUOUS_SEARCH_FOR.as_nanos()
+        let in_period = Duration::from_nanos(now.0 % nanos(CONTINUOUS_SEARCH_EVERY));
+        let in_order = self.ordered_at.map(|at| now.since(at));
+        let is_time = [Some(in_period), in_order].into_iter().flatten();
+        self.turns().is_some()
+            && self.bounds.senders
+            && is_time.min().is_some_and(|since| since < CONTINUOUS_SEARCH_FOR)
     }
 
     /// The kernel states that this process has sent something.
@@ -146,7 +181,7 @@ impl Continuous {
             seen_at: now,
             next_at: now,
             running: None,
-            turn_ends: Mono(0),
+            turned_at: None,
             failures: 0,
         });
         watched.seen_at = now;
@@ -154,10 +189,13 @@ impl Continuous {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let bounds = self.bounds?;
-        let next = |of: &Watched| of.running.map_or(of.next_at, |(_, until)| until);
-        let find = bounds.by_name.then_some(self.find_at);
-        self.watched.values().map(next).chain(find).min()
+        let is_on = self.turns().is_some();
+        let next = |of: &Watched| match of.running {
+            Some((_, until)) => Some(until),
+            None => is_on.then_some(of.next_at),
+        };
+        let find = (is_on && self.bounds.by_name).then_some(self.find_at);
+        self.watched.values().filter_map(next).chain(find).min()
     }
 
     /// What is to be done now; `is_ordered` is whether an order captures a process.
@@ -166,22 +204,29 @@ impl Continuous {
         now: Mono,
         is_ordered: impl Fn(u32) -> bool,
     ) -> Option<ContinuousEffect> {
-        let bounds = self.bounds?;
+        self.give_up(now);
+        let turns = self.turns()?;
         self.watched.retain(|_, of| {
             of.running.is_some() || now.since(of.seen_at) < CONTINUOUS_FORGET_AFTER
         });
-        self.give_up(now);
-        if bounds.by_name && now >= self.find_at {
+        if self.bounds.by_name && now >= self.find_at {
             self.find_at = now.plus(CONTINUOUS_FIND_EVERY);
             return Some(ContinuousEffect::Find);
         }
 
         let is_due = |(pid, of): (&u32, &Watched)| of.is_due(now).then_some(*pid);
         let due: Vec<u32> = self.watched.iter().filter_map(is_due).collect();
-        due.into_iter().find_map(|pid| self.turn(now, pid, bounds.hz, is_ordered(pid)))
+        due.into_iter().find_map(|pid| self.turn(now, pid, turns, is_ordered(pid)))
     }
 
-    fn turn(&mut self, now: Mono, pid: u32, hz: u32, is_ordered: bool) -> Option<ContinuousEffect> {
+    fn turn(
+        &mut self,
+        now: Mono,
+        pid: u32,
+        turns: Turns,
+        is_ordered: bool,
+    ) -> Option<ContinuousEffect> {
+        let Turns { hz, native, .. } = turns;
         let watched = self.watched.get_mut(&pid)?;
         let length = Duration::from_secs(CONTINUOUS_SECONDS.into());
         self.stats.turns += 1;
@@ -194,11 +239,11 @@ impl Continuous {
         self.started += 1;
         let id = CaptureId::derived(&[b"continuous", &self.started.to_be_bytes()]);
         watched.running = Some((id, now.plus(length + CAPTURE_RESPONSE_WAIT)));
-        watched.turn_ends = now.plus(length);
+        watched.turned_at = Some(now);
         let order = ProfilerOrder {
             pid,
             kind: CaptureKind::Cpu,
-            native: false,
+            native,
             seconds: CONTINUOUS_SECONDS,
             hz,
             full_paths: false,
@@ -226,6 +271,7 @@ impl Continuous {
     /// A capture has ended; one that was given up stays so.
     pub fn on_ended(&mut self, now: Mono, end: CaptureEnd) -> Ended {
         let CaptureEnd { id, state, facts, profile } = end;
+        let every = self.every();
         let is_of = |of: &Watched| of.running.is_some_and(|(running, _)| running == id);
         let Some((&pid, watched)) = self.watched.iter_mut().find(|(_, of)| is_of(of)) else {
             return Ended::Nothing;
@@ -233,7 +279,8 @@ impl Continuous {
         watched.running = None;
         if state.has_profile() && !profile.is_empty() {
             // A client inside may answer at once; a turn lasts as long all the same.
-            (watched.failures, watched.next_at) = (0, watched.turn_ends.max(now));
+            (watched.failures, watched.next_at) =
+                (0, watched.turned_at.map_or(now, |at| at.plus(every)));
             self.stats.storing += 1;
             return Ended::Store(KeptProfile { pid, command: facts.command, profile });
         }
@@ -269,9 +316,11 @@ impl Continuous {
         *self.stats.outcomes.entry((outcome, reason)).or_default() += 1;
     }
 
-    /// `None` when nothing is to be watched.
+    /// `None` when nothing is or was watched.
     pub fn stats(&self) -> Option<ContinuousStats> {
-        self.bounds?;
+        if self.turns().is_none() && self.stats.turns == 0 {
+            return None;
+        }
         let running = self.watched.values().filter(|of| of.running.is_some()).count() as u64;
         Some(ContinuousStats { running, watched: self.watched.len() as u64, ..self.stats.clone() })
     }

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::capture::CaptureRefusal;
 
 const SECOND: Duration = Duration::from_secs(1);
-const BOTH: ContinuousBounds = ContinuousBounds { hz: 19, by_name: true, senders: true };
+const TURNS: Turns = Turns { hz: 19, native: false, every: Duration::from_secs(10) };
+const BOTH: ContinuousBounds =
+    ContinuousBounds { by_name: true, senders: true, turns: Some(TURNS) };
 
 fn at(seconds: u64) -> Mono {
     Mono(nanos(SECOND) * seconds)
@@ -52,6 +53,53 @@ fn without_bounds_nothing_is_watched_or_searched() {
     off.on_sender(at(0), sender(7, 1));
     assert_eq!((off.next_deadline(), off.next_effect(at(9), |_| false)), (None, None));
     assert_eq!(off.stats(), None);
+}
+
+#[test]
+fn an_order_has_priority_over_settings_while_it_lasts() {
+    let mut continuous = Continuous::new(ContinuousBounds { turns: None, ..BOTH });
+    assert_eq!(continuous.next_effect(at(1), |_| false), None, "settings are off");
+    let ordered = Turns { hz: 97, native: true, every: 60 * SECOND };
+    continuous.set_ordered(at(1), Some(ordered));
+    assert_eq!(continuous.next_effect(at(1), |_| false), Some(ContinuousEffect::Find));
+    continuous.on_found(at(1), &[7]);
+    let [start] = &starts(&mut continuous, at(1), None)[..] else { panic!("one is due") };
+    assert_eq!((start.order.hz, start.order.native, start.order.seconds), (97, true, 10));
+    continuous.on_ended(at(12), end(start.id, CaptureState::Kept));
+    assert_eq!(starts(&mut continuous, at(60), None), []);
+    assert_eq!(starts(&mut continuous, at(61), None).len(), 1, "a minute after the one before");
+
+    continuous.set_ordered(at(62), None);
+    assert_eq!(continuous.next_effect(at(62), |_| false), None);
+    assert!(continuous.next_deadline().is_some(), "one runs");
+    assert_eq!(continuous.next_effect(at(300), |_| false), None, "it is given up");
+    assert_eq!((continuous.next_deadline(), continuous.stats().unwrap().running), (None, 0));
+    assert_balanced(&continuous);
+}
+
+#[test]
+fn an_order_searches_senders_at_once() {
+    let mut continuous = Continuous::new(ContinuousBounds { turns: None, ..BOTH });
+    assert!(!continuous.is_searching(at(60)), "settings are off");
+    continuous.set_ordered(at(90), Some(TURNS));
+    let searching = [90, 94, 95, 120].map(|second| continuous.is_searching(at(second)));
+    assert_eq!(searching, [true, true, false, true]);
+}
+
+#[test]
+fn another_interval_counts_from_the_last_turn() {
+    let long = Turns { every: 3_600 * SECOND, ..TURNS };
+    for (settings, ordered, due) in [(TURNS, Some(long), 3_601), (long, Some(TURNS), 11)] {
+        let bounds = ContinuousBounds { turns: Some(settings), ..BOTH };
+        let mut continuous = Continuous::new(bounds);
+        continuous.on_found(at(1), &[7]);
+        let [start] = &starts(&mut continuous, at(1), None)[..] else { panic!("one is due") };
+        continuous.on_ended(at(2), end(start.id, CaptureState::Kept));
+        continuous.set_ordered(at(2), ordered);
+        continuous.on_found(at(due - 1), &[7]);
+        assert_eq!(starts(&mut continuous, at(due - 1), None), [], "{due}");
+        assert_eq!(starts(&mut continuous, at(due), None).len(), 1, "{due}");
+    }
 }
 
 #[test]

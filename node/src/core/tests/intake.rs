@@ -11,6 +11,7 @@ use plimsoll_schemas::wire::capture::{
 
 use super::*;
 use crate::core::captures::SendingProcess;
+use crate::core::continuous::{ContinuousBounds, Turns};
 
 fn frame(seq: u64, samples: u64) -> Frame {
     let mut histogram = Histogram::default();
@@ -272,6 +273,7 @@ fn searching() -> Core {
         past: None,
         process,
         seconds: 1,
+        interval_seconds: None,
         hz: 1,
         start_at: start().wall.plus(SECOND),
         expires_at: start().wall.plus(2 * SECOND),
@@ -317,6 +319,20 @@ fn the_sender_of_a_matching_line_is_found_and_no_other_one() {
     assert_eq!(found(&mut core), Some(45));
     assert!(!core.captures().is_searching());
     assert_eq!(core.status().intake.values, 2 * (1 + 1 + 1 + 1 + 1 + 2), "all are recorded");
+}
+
+#[test]
+fn who_sends_events_alone_is_not_watched() {
+    let mut core = searching();
+    let turns = Turns { hz: 19, native: false, every: 10 * SECOND };
+    core.enable_continuous(ContinuousBounds { by_name: false, senders: true, turns: Some(turns) });
+    let watched = |core: &mut Core, pid, bytes: &'static [u8]| {
+        let sender = Some(sender(pid));
+        core.on_socket_event(start(), SocketEvent::Datagram { bytes, sender });
+        core.continuous().stats().unwrap().watched
+    };
+    assert_eq!(watched(&mut core, 41, b"_e{9,4}:run v1 up|text|t:info|#run:v1"), 0);
+    assert_eq!(watched(&mut core, 42, b"a:1|ms"), 1);
 }
 
 #[test]

@@ -7,8 +7,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use plimsoll_schemas::limits::wire::{CAPTURE_PROFILE_BYTES_MAX, PROFILER_LINE_BYTES_MAX};
@@ -17,6 +19,7 @@ use plimsoll_schemas::wire::capture::{
 };
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -27,16 +30,22 @@ use crate::limits::PROFILER_WAIT;
 /// What to change for a capture that only the client inside of a process can make.
 const NO_CLIENT: &str = "start the job with PLIMSOLL_CAPTURES=1 and the Python client in it";
 
+/// The half of a connection to a profiler whose end is the end of the capture: what was taken is
+/// sent.
+type WriteEnd = Mutex<Option<OwnedWriteHalf>>;
+
 pub struct Profiler {
     settings: CaptureSettings,
     /// One task for each capture that runs, which the core bounds. They end with the node, which
     /// closes the connection, which ends the capture.
     captures: JoinSet<CaptureEnd>,
+    /// What ends each of them early when it is dropped.
+    open: BTreeMap<CaptureId, Arc<WriteEnd>>,
 }
 
 impl Profiler {
     pub fn new(settings: &CaptureSettings) -> Self {
-        Self { settings: settings.clone(), captures: JoinSet::new() }
+        Self { settings: settings.clone(), captures: JoinSet::new(), open: BTreeMap::new() }
     }
 
     /// Asks for a capture; [`Self::next`] returns how it ended.
@@ -44,9 +53,14 @@ impl Profiler {
         let CaptureSettings { socket, full_paths, .. } = self.settings.clone();
         let order = ProfilerOrder { full_paths, ..order };
         let wait = Duration::from_secs(order.seconds.into()) + PROFILER_WAIT;
+        let write_end = Arc::new(WriteEnd::default());
+        let open = Arc::downgrade(&write_end);
+        self.open.insert(id, write_end);
         self.captures.spawn(async move {
             let from_outside = match order.kind {
-                CaptureKind::Cpu | CaptureKind::Past => ask(&socket, id, &order, wait).await,
+                CaptureKind::Cpu | CaptureKind::Past | CaptureKind::Continuous => {
+                    ask(&socket, id, &order, wait, &open).await
+                }
                 // Only the client inside has them.
                 CaptureKind::Memory | CaptureKind::Trace => {
                     CaptureEnd::failed(id, CaptureFailure::NotSupported, NO_CLIENT.to_owned())
@@ -56,28 +70,43 @@ impl Profiler {
             if alone || order.native || !is_for_client(from_outside.state) {
                 return from_outside;
             }
-            ask_client(id, &order, wait, &from_outside.facts.fix).await.unwrap_or(from_outside)
+            let fix = &from_outside.facts.fix;
+            ask_client(id, &order, wait, fix, &open).await.unwrap_or(from_outside)
         });
+    }
+
+    /// Ends a capture with what was taken so far, where its profiler can.
+    pub fn stop(&mut self, id: CaptureId) {
+        self.open.remove(&id);
     }
 
     /// How the next capture ended; never without one. Cancel safe.
     pub async fn next(&mut self) -> CaptureEnd {
         match self.captures.join_next().await {
-            Some(Ok(end)) => end,
+            Some(Ok(end)) => {
+                self.open.remove(&end.id);
+                end
+            }
             // One that panicked is given up by the core.
             None | Some(Err(_)) => std::future::pending().await,
         }
     }
 }
 
-async fn ask(socket: &Path, id: CaptureId, order: &ProfilerOrder, wait: Duration) -> CaptureEnd {
+async fn ask(
+    socket: &Path,
+    id: CaptureId,
+    order: &ProfilerOrder,
+    wait: Duration,
+    open: &Weak<WriteEnd>,
+) -> CaptureEnd {
     let stream = match UnixStream::connect(socket).await {
         Ok(stream) => stream,
         Err(error) => {
             return CaptureEnd::failed(id, CaptureFailure::NoProfiler, fix_of(socket, &error));
         }
     };
-    let exchanged = timeout(wait, exchange(stream, id, order)).await;
+    let exchanged = timeout(wait, exchange(stream, id, order, open)).await;
     exchanged.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).unwrap_or_else(|error| {
         CaptureEnd::failed(id, failure_of(&error), format!("the profiler: {error}"))
     })
@@ -95,6 +124,7 @@ async fn ask_client(
     order: &ProfilerOrder,
     wait: Duration,
     fix: &str,
+    open: &Weak<WriteEnd>,
 ) -> Option<CaptureEnd> {
     let name = format!("\0plimsoll-captures.{}", order.pid);
     let stream = UnixStream::connect(name).await.ok()?;
@@ -103,7 +133,7 @@ async fn ask_client(
         return None;
     }
 
-    let exchanged = timeout(wait, exchange(stream, id, order)).await;
+    let exchanged = timeout(wait, exchange(stream, id, order, open)).await;
     let mut end = match exchanged.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())) {
         Ok(end) => end,
         Err(error) => {
@@ -122,12 +152,19 @@ async fn exchange(
     stream: UnixStream,
     id: CaptureId,
     order: &ProfilerOrder,
+    open: &Weak<WriteEnd>,
 ) -> io::Result<CaptureEnd> {
-    let mut stream = BufReader::new(stream);
+    let (read, mut write) = stream.into_split();
+    let mut stream = BufReader::new(read);
     let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     // A profiler that refuses the node closes the connection first; why is in what it has sent.
-    let _refused = stream.write_all(&line).await;
+    let _refused = write.write_all(&line).await;
+    // Of one that is stopped already it is closed here.
+    match open.upgrade() {
+        Some(open) => *open.lock().unwrap_or_else(PoisonError::into_inner) = Some(write),
+        None => drop(write),
+    }
 
     line.clear();
     let bytes_max = PROFILER_LINE_BYTES_MAX as u64;

@@ -40,7 +40,7 @@ impl Place {
             let _written = stream.write_all(&answer);
             (order, (!closes).then_some(stream))
         });
-        let end = ask(&self.socket(), id(), &order(), wait).await;
+        let end = ask(&self.socket(), id(), &order(), wait, &Weak::new()).await;
         assert_eq!(profiler.join().unwrap().0, order());
         assert_eq!(end.id, id());
         end
@@ -142,4 +142,24 @@ async fn without_a_profiler_the_failure_names_the_command() {
     let end = profiler.next().await;
     assert_eq!((end.id, end.state), (id(), CaptureState::Failed(CaptureFailure::NoProfiler)));
     assert!(end.facts.fix.contains("systemctl enable --now plimsoll-profiler.socket"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_capture_that_is_stopped_returns_what_was_taken() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let served = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The order, and the end of the connection's other half.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        stream.write_all(&[line(CaptureState::Torn, 3), vec![7; 3]].concat()).unwrap();
+    });
+    let mut profiler = Profiler::new(&place.settings());
+    profiler.start(CaptureStart { id: id(), order: order(), past: None, from_outside: true });
+    profiler.stop(CaptureId::derived(&[b"another"]));
+    profiler.stop(id());
+    let end = profiler.next().await;
+    assert_eq!((end.state, end.profile.len()), (CaptureState::Torn, 3));
+    assert!(profiler.open.is_empty());
+    served.join().unwrap();
 }

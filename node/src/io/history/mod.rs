@@ -4,7 +4,6 @@
 //! DESIGN N66.
 
 mod error;
-mod files;
 mod stats;
 mod store;
 #[cfg(test)]
@@ -30,7 +29,6 @@ pub use stats::HistoryStats;
 use stats::SharedStats;
 pub use store::Answer;
 use store::Store;
-pub(in crate::io) use store::reason;
 
 enum Job {
     Write(Record, Wall),

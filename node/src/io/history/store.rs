@@ -2,21 +2,31 @@
 //! a response.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use plimsoll_clock::Clock;
-use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse, UnknownRequest};
 
 use super::error::HistoryError;
-use super::files::{Files, LOCK};
 use super::stats::SharedStats;
 use crate::core::Identity;
-use crate::core::history::{Answering, HistoryBounds, Plan, Record, scan};
-use crate::limits::{HISTORY_RETRY_PAUSE, HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEARCHED_MAX};
+use crate::core::history::{Answering, HistoryBounds, Plan, Record, SEGMENT_BEGIN, scan};
+use crate::io::segments::{Directory, Files, Format, Scanned};
+use crate::limits::{HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEARCHED_MAX};
 
 const NOT_KNOWN: &str = "its version does not know what was requested: upgrade plimsoll-node";
+
+const FORMAT: Format = Format {
+    what: "history",
+    open: "open.segment",
+    start: SEGMENT_BEGIN,
+    scan: |segment| {
+        let (records, bytes) = scan(segment)?;
+        Some(Scanned::new(records.iter().map(|record| record.end), bytes))
+    },
+};
 
 /// A response, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,19 +37,11 @@ pub struct Answer {
 }
 
 pub(super) struct Store {
-    dir: PathBuf,
+    directory: Directory,
     identity: Identity,
-    bounds: HistoryBounds,
     /// From which on a segment is closed.
     segment_bytes: u64,
-    clock: Clock,
     stats: SharedStats,
-    /// `None` while the directory cannot be used.
-    files: Option<Files>,
-    /// Nothing is tried before.
-    retry_at: Mono,
-    /// Why the latest write failed.
-    failed: Option<&'static str>,
 }
 
 impl Store {
@@ -51,74 +53,36 @@ impl Store {
         stats: SharedStats,
     ) -> Self {
         let dir = dir.join(identity.node.token().to_string());
-        Self {
-            dir,
-            identity,
-            bounds,
-            segment_bytes: HISTORY_SEGMENT_BYTES,
-            clock,
-            stats,
-            files: None,
-            retry_at: Mono(0),
-            failed: None,
-        }
+        let directory = Directory::new(dir, &FORMAT, bounds, clock);
+        Self { directory, identity, segment_bytes: HISTORY_SEGMENT_BYTES, stats }
     }
 
     /// Opens the directory, if it can be used now.
     pub(super) fn open(&mut self) -> Result<(), HistoryError> {
-        match Files::open(&self.dir) {
-            Ok(files) => {
-                self.files = Some(files);
-                self.count_bytes();
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                Err(HistoryError::InUse { path: self.dir.join(LOCK) })
-            }
-            Err(error) => {
-                self.fail(&error);
-                Ok(())
-            }
-        }
+        self.directory.open().map_err(|path| HistoryError::InUse { path })?;
+        self.count_bytes();
+        Ok(())
     }
 
     pub(super) fn write(&mut self, record: &Record, now: Wall) {
-        let is_waiting = self.clock.now().mono < self.retry_at;
-        if let Some(why) = self.failed.filter(|_| is_waiting) {
+        if let Some(why) = self.directory.paused() {
             return self.stats.drop_one(why);
         }
         if let Err(error) = self.try_write(record, now) {
-            self.fail(&error);
-            return self.stats.drop_one(reason(&error));
+            return self.stats.drop_one(self.directory.fail(&error));
         }
-        if self.failed.take().is_some() {
-            tracing::info!("history is written again");
-        }
+        self.directory.succeed();
         self.stats.lock().written += 1;
         self.count_bytes();
     }
 
     fn try_write(&mut self, record: &Record, now: Wall) -> io::Result<()> {
-        let files = match &mut self.files {
-            Some(files) => files,
-            none => none.insert(Files::open(&self.dir)?),
-        };
-        // Old segments go only when one is closed: nothing has to be listed for each record.
-        if files.append(record)? >= self.segment_bytes {
-            files.close()?;
-            files.expire(now, self.bounds);
+        let mut bytes = Vec::with_capacity(record.message.len() + 64);
+        record.append_to(&mut bytes);
+        if self.directory.append(&bytes, record.end)? >= self.segment_bytes {
+            self.directory.close(now)?;
         }
         Ok(())
-    }
-
-    fn fail(&mut self, error: &io::Error) {
-        if self.failed.replace(reason(error)).is_none() {
-            let path = self.dir.display();
-            tracing::error!(%path, %error, "history not written; retried every 30 s");
-        }
-        self.retry_at = self.clock.now().mono.plus(HISTORY_RETRY_PAUSE);
-        // What is on disk after a failed rename or sync is found out by opening it anew.
-        self.files = None;
     }
 
     /// With segments as short as tests need them.
@@ -133,7 +97,7 @@ impl Store {
     }
 
     fn count_bytes(&self) {
-        let Some(files) = &self.files else { return };
+        let Some(files) = self.directory.files() else { return };
         let mut stats = self.stats.lock();
         (stats.bytes, stats.earliest) = (files.bytes(), files.earliest());
     }
@@ -163,7 +127,7 @@ impl Store {
         request: HistoryRequest,
         bytes_max: usize,
     ) -> Result<HistoryResponse, &'static str> {
-        let files = self.files.as_ref().ok_or("the history cannot be read: disk error")?;
+        let files = self.directory.files().ok_or("the history cannot be read: disk error")?;
         let open = files.open_ends();
         let plan = files.segments.plan(&request, open);
         let Plan { range, places } =
@@ -225,14 +189,4 @@ fn read_into(
 fn take_set(answering: &mut Answering, records: &[Record<&[u8]>]) -> bool {
     let newest = records.iter().rev().take(HISTORY_SETS_SEARCHED_MAX);
     newest.into_iter().any(|record| answering.take_set(record))
-}
-
-/// The label of a failed write.
-pub(in crate::io) fn reason(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => "not_writable",
-        io::ErrorKind::ResourceBusy => "in_use",
-        _ => "failed",
-    }
 }

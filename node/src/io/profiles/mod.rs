@@ -5,21 +5,22 @@
 //! DESIGN N100.
 
 mod error;
-mod segments;
 mod store;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_clock::Clock;
+use plimsoll_profile::Name;
 use plimsoll_runtime::priority::give_way;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::capture::CaptureFailure;
+use plimsoll_schemas::wire::capture::{CaptureFailure, CaptureKind};
 use tokio::sync::mpsc;
 
 use crate::config::ProfileSettings;
@@ -28,11 +29,12 @@ use crate::core::continuous::KeptProfile;
 use crate::io::hardware::processes_called;
 use crate::limits::{HISTORY_NICENESS, PROFILES_QUEUE_MAX, PROFILES_WAITING_BYTES_MAX};
 pub use error::ProfilesError;
-pub use segments::read_range;
-pub use store::ProfileStats;
 use store::Store;
+pub use store::{ProfileStats, read_range};
 
 const OFF: &str = "profiles.continuous is off at the node: nothing was recorded";
+const NOTHING_WATCHED: &str = "no process was watched: those that send samples over a Unix socket \
+                               are (profiles.jobs), and those of profiles.processes";
 
 enum Job {
     Find,
@@ -49,10 +51,14 @@ pub enum ProfileEvent {
     Read(CaptureEnd),
 }
 
-/// Without a thread when nothing is profiled.
+/// Without a thread until something is profiled or read.
 #[derive(Debug)]
 pub struct Profiles {
+    settings: ProfileSettings,
+    node: Name,
+    clock: Clock,
     jobs: Option<SyncSender<Job>>,
+    out: mpsc::Sender<ProfileEvent>,
     events: mpsc::Receiver<ProfileEvent>,
     /// What found no room in the queue.
     refused: Vec<ProfileEvent>,
@@ -70,30 +76,45 @@ impl Profiles {
         clock: Clock,
     ) -> Result<Self, ProfilesError> {
         // Room for all that waits: the thread never waits for the driver to read.
-        let (out, events) = mpsc::channel(if settings.continuous { PROFILES_QUEUE_MAX } else { 1 });
-        let stats = Arc::default();
-        let (refused, waiting_bytes) = (Vec::new(), Arc::default());
-        let mut opened = Self { jobs: None, events, refused, stats, waiting_bytes };
-        if !settings.continuous {
-            return Ok(opened);
+        let (out, events) = mpsc::channel(PROFILES_QUEUE_MAX);
+        let mut opened = Self {
+            settings: settings.clone(),
+            node: node.as_str().into(),
+            clock,
+            jobs: None,
+            out,
+            events,
+            refused: Vec::new(),
+            stats: Arc::default(),
+            waiting_bytes: Arc::default(),
+        };
+        if settings.continuous {
+            let mut store = opened.new_store();
+            store.open()?;
+            opened.start(store)?;
         }
-
-        let node = node.as_str().into();
-        let mut store = Store::new(settings, node, clock, Arc::clone(&opened.stats));
-        store.open()?;
-        let (jobs, to_do) = sync_channel(PROFILES_QUEUE_MAX);
-        let names = settings.processes.clone();
-        std::thread::Builder::new().name("profiles".to_owned()).spawn({
-            let waiting_bytes = Arc::clone(&opened.waiting_bytes);
-            move || run(store, &names, &to_do, &out, &waiting_bytes)
-        })?;
-        opened.jobs = Some(jobs);
         Ok(opened)
     }
 
-    pub fn find(&self) {
+    /// Of a directory that is opened by the first write.
+    fn new_store(&self) -> Store {
+        Store::new(&self.settings, self.node.clone(), self.clock, Arc::clone(&self.stats))
+    }
+
+    fn start(&mut self, store: Store) -> io::Result<()> {
+        let (jobs, to_do) = sync_channel(PROFILES_QUEUE_MAX);
+        let (names, out) = (self.settings.processes.clone(), self.out.clone());
+        let waiting_bytes = Arc::clone(&self.waiting_bytes);
+        std::thread::Builder::new()
+            .name("profiles".to_owned())
+            .spawn(move || run(store, &names, &to_do, &out, &waiting_bytes))?;
+        self.jobs = Some(jobs);
+        Ok(())
+    }
+
+    pub fn find(&mut self) {
         // One that finds no room comes again.
-        let _sent = self.jobs.as_ref().map(|jobs| jobs.try_send(Job::Find));
+        let _is_sent = self.send(Job::Find);
     }
 
     pub fn store(&mut self, profile: KeptProfile, now: Wall) {
@@ -108,16 +129,24 @@ impl Profiles {
     /// Reads a range; the profile comes as an event.
     pub fn read(&mut self, start: CaptureStart) {
         let id = start.id;
-        if !self.send(Job::Read(start)) {
-            let (failure, fix) = match self.jobs {
-                Some(_) => (CaptureFailure::ProfilerBusy, String::new()),
-                None => (CaptureFailure::NotSupported, OFF.to_owned()),
+        let off = if start.order.kind == CaptureKind::Continuous { NOTHING_WATCHED } else { OFF };
+        let was_recorded = self.jobs.is_some() || self.settings.directory.exists();
+        if !was_recorded || !self.send(Job::Read(start)) {
+            let (failure, fix) = match was_recorded {
+                true => (CaptureFailure::ProfilerBusy, String::new()),
+                false => (CaptureFailure::NotSupported, off.to_owned()),
             };
             self.refused.push(ProfileEvent::Read(CaptureEnd::failed(id, failure, fix)));
         }
     }
 
-    fn send(&self, job: Job) -> bool {
+    fn send(&mut self, job: Job) -> bool {
+        // Settings are off: an order records, or reads what was recorded before.
+        if self.jobs.is_none()
+            && let Err(error) = self.start(self.new_store())
+        {
+            tracing::error!(%error, "profiles: no thread can be started");
+        }
         self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(job).is_ok())
     }
 

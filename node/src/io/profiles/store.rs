@@ -1,35 +1,46 @@
 //! What the thread of profiles does: writes them to segments, closes and drops those, and reads a
 //! range of them.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use plimsoll_clock::Clock;
-use plimsoll_profile::series::{Past, PastQuery, RecordHead, WriterError, encode_within};
+use plimsoll_profile::series::{
+    Past, PastQuery, RecordHead, SEGMENT_BEGIN, Sum, Writer, WriterError, encode_within, heads,
+};
 use plimsoll_profile::{Name, Profile, pprof};
 use plimsoll_schemas::limits::wire::CAPTURE_PROFILE_BYTES_MAX;
-use plimsoll_schemas::time::{Mono, Wall, nanos};
-use plimsoll_schemas::wire::capture::{
-    CaptureFacts, CaptureFailure, CaptureKind, CaptureState, PastRange,
-};
+use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::wire::capture::{CaptureFacts, CaptureFailure, CaptureState, PastRange};
 
 use super::error::ProfilesError;
-use super::segments::{Files, LOCK, read_range};
 use crate::config::ProfileSettings;
 use crate::core::captures::{CaptureEnd, CaptureStart};
 use crate::core::continuous::KeptProfile;
-use crate::core::history::HistoryBounds;
-use crate::io::history::reason;
+use crate::core::history::{IntervalEnds, Segment};
+use crate::io::segments::{Directory, Files, Format, Scanned, listed};
 use crate::limits::{
-    CONTINUOUS_SECONDS, HISTORY_RETRY_PAUSE, PROFILES_SEGMENT_BYTES, PROFILES_SEGMENT_TIME,
-    PROFILES_SKEW_MAX, PROFILES_THREADS_MAX,
+    CONTINUOUS_SECONDS, PROFILES_SEGMENT_BYTES, PROFILES_SEGMENT_TIME, PROFILES_SKEW_MAX,
+    PROFILES_THREADS_MAX,
 };
 
 /// How profiles of the past were read, in place of a profiler.
 const RUNG: &str = "segments";
 const NOTHING: &str = "no profile has its middle in the range: a longer one, or another process?";
+
+/// The open segment has the version of its format in its name, so that another version of this
+/// program leaves it alone.
+const FORMAT: Format = Format {
+    what: "profiles",
+    open: "open-1.segment",
+    start: SEGMENT_BEGIN,
+    scan: |segment| {
+        let (heads, bytes) = heads(segment)?;
+        Some(Scanned::new(heads.iter().map(RecordHead::to), bytes))
+    },
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfileStats {
@@ -40,23 +51,39 @@ pub struct ProfileStats {
 }
 
 pub(super) struct Store {
-    dir: PathBuf,
+    directory: Directory,
+    /// Of the open segment.
+    writer: Writer,
     node: Name,
-    bounds: HistoryBounds,
-    clock: Clock,
     stats: Arc<Mutex<ProfileStats>>,
-    /// `None` while the directory cannot be used.
-    files: Option<Files>,
-    /// Nothing is tried before.
-    retry_at: Mono,
-    /// Why the latest write failed.
-    failed: Option<&'static str>,
 }
 
 /// Why a profile is not stored.
 enum Unstored {
     Disk(io::Error),
     Profile(&'static str),
+}
+
+/// Adds up the profiles of a directory whose middle is in a range; another process may write it.
+///
+/// # Errors
+/// When it cannot be read, or has counts that are too large.
+pub fn read_range(dir: &Path, query: PastQuery) -> io::Result<Past> {
+    let range = query.from..query.to;
+    // A profile whose middle is in the range may end after it, within a minute.
+    let near = range.start..range.end.plus(PROFILES_SKEW_MAX);
+    let is_near = |segment: &Segment| segment.ends.overlap(&near);
+    let mut sum = Sum::new(query);
+    let closed = listed(dir)?.into_iter().filter(is_near).map(|segment| segment.file_name());
+    for name in closed.chain([FORMAT.open.to_owned()]) {
+        match fs::read(dir.join(name)) {
+            Ok(bytes) => sum.add(&bytes),
+            // It has expired, or none is open.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sum.finish())
 }
 
 impl Store {
@@ -66,28 +93,21 @@ impl Store {
         clock: Clock,
         stats: Arc<Mutex<ProfileStats>>,
     ) -> Self {
-        let (dir, bounds) = (settings.directory.clone(), settings.bounds());
-        let (files, retry_at, failed) = (None, Mono(0), None);
-        Self { dir, node, bounds, clock, stats, files, retry_at, failed }
+        let (path, bounds) = (settings.directory.clone(), settings.bounds());
+        let directory = Directory::new(path, &FORMAT, bounds, clock);
+        Self { directory, writer: Writer::default(), node, stats }
     }
 
     /// Opens the directory, if it can be used now.
     pub(super) fn open(&mut self) -> Result<(), ProfilesError> {
-        match Files::open(&self.dir) {
-            Ok(files) => self.files = Some(files),
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                return Err(ProfilesError::InUse { path: self.dir.join(LOCK) });
-            }
-            Err(error) => self.fail(&error),
-        }
+        self.directory.open().map_err(|path| ProfilesError::InUse { path })?;
         self.count_bytes();
         Ok(())
     }
 
     /// Stores a profile, or states why not, in one word.
     pub(super) fn write(&mut self, kept: &KeptProfile, now: Wall) -> Result<(), &'static str> {
-        let is_waiting = self.clock.now().mono < self.retry_at;
-        if let Some(why) = self.failed.filter(|_| is_waiting) {
+        if let Some(why) = self.directory.paused() {
             return Err(why);
         }
         let profile = pprof::decode(&kept.profile).map_err(|_| "malformed")?;
@@ -98,13 +118,12 @@ impl Store {
             Ok(()) => {}
             Err(Unstored::Profile(why)) => return Err(why),
             Err(Unstored::Disk(error)) => {
-                self.fail(&error);
-                return Err(reason(&error));
+                // The writer counts on what was lost.
+                self.writer = Writer::default();
+                return Err(self.directory.fail(&error));
             }
         }
-        if self.failed.take().is_some() {
-            tracing::info!("profiles are written again");
-        }
+        self.directory.succeed();
         self.count_bytes();
         Ok(())
     }
@@ -115,41 +134,53 @@ impl Store {
         profile: &Profile,
         now: Wall,
     ) -> Result<(), Unstored> {
-        let files = match &mut self.files {
-            Some(files) => files,
-            none => none.insert(Files::open(&self.dir)?),
-        };
         let (from, duration_ns) = (profile.started_at, profile.duration_ns);
         let head = RecordHead { from, duration_ns, period: profile.period(), pid: kept.pid };
-        let earliest = files.open.as_ref().and_then(|open| open.ends).map(|ends| ends.earliest);
         // Before it is written: a segment that spans a long pause would expire late.
-        if earliest.is_some_and(|earliest| head.to().since(earliest) >= PROFILES_SEGMENT_TIME) {
-            files.close()?;
-            files.expire(now, self.bounds);
+        let is_due = |ends: IntervalEnds| head.to().since(ends.earliest) >= PROFILES_SEGMENT_TIME;
+        if self.open_ends().is_some_and(is_due) {
+            self.close(now)?;
         }
 
-        let record = record_of(files, kept, profile)?;
-        let open = files.opened()?;
-        open.append(&record, head)?;
-        if open.bytes >= PROFILES_SEGMENT_BYTES {
-            files.close()?;
-            files.expire(now, self.bounds);
+        let record = self.record_of(kept, profile, now)?;
+        if self.directory.append(&record, head.to())? >= PROFILES_SEGMENT_BYTES {
+            self.close(now)?;
         }
         Ok(())
     }
 
-    fn fail(&mut self, error: &io::Error) {
-        if self.failed.replace(reason(error)).is_none() {
-            let path = self.dir.display();
-            tracing::error!(%path, %error, "profiles not written; retried every 30 s");
+    /// The record of a profile for the open segment, or for a new one where that has no room for
+    /// it.
+    fn record_of(
+        &mut self,
+        kept: &KeptProfile,
+        profile: &Profile,
+        now: Wall,
+    ) -> Result<Vec<u8>, Unstored> {
+        let process = Name::new(&format!("{} ({})", kept.command, kept.pid));
+        let mut record = Vec::new();
+        loop {
+            let is_new = self.open_ends().is_none();
+            match self.writer.append(kept.pid, &process, profile, &mut record) {
+                Ok(()) => return Ok(record),
+                Err(WriterError::OtherType) => return Err(Unstored::Profile("other_type")),
+                Err(WriterError::Full) if is_new => return Err(Unstored::Profile("too_large")),
+                Err(WriterError::Full) => self.close(now)?,
+            }
         }
-        self.retry_at = self.clock.now().mono.plus(HISTORY_RETRY_PAUSE);
-        // What is on disk is found out by opening it anew, which closes the segment.
-        self.files = None;
+    }
+
+    fn open_ends(&self) -> Option<IntervalEnds> {
+        self.directory.files().and_then(Files::open_ends)
+    }
+
+    fn close(&mut self, now: Wall) -> io::Result<()> {
+        self.writer = Writer::default();
+        self.directory.close(now)
     }
 
     fn count_bytes(&self) {
-        let bytes = self.files.as_ref().map_or(0, Files::bytes);
+        let bytes = self.directory.files().map_or(0, Files::bytes);
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).bytes = bytes;
     }
 
@@ -172,41 +203,25 @@ impl Store {
         }
 
         let samples = past.profile.samples().map(|sample| sample.count).sum();
-        let (kind, rung, pid) = (CaptureKind::Past, RUNG.to_owned(), order.pid);
-        let facts = CaptureFacts { kind, rung, pid, samples, ..CaptureFacts::default() };
+        let facts = CaptureFacts {
+            kind: order.kind,
+            native: order.native,
+            rung: RUNG.to_owned(),
+            pid: order.pid,
+            samples,
+            ..CaptureFacts::default()
+        };
         CaptureEnd { id: *id, state: CaptureState::Kept, facts, profile: bytes.into() }
     }
 
     fn encoded(&self, query: PastQuery) -> Result<(Past, Vec<u8>), String> {
-        let path = self.dir.display();
-        let past = read_range(&self.dir, query).map_err(|error| format!("{path}: {error}"))?;
+        let path = self.directory.path.display();
+        let past =
+            read_range(&self.directory.path, query).map_err(|error| format!("{path}: {error}"))?;
         let bytes = encode_within(&past.profile, CAPTURE_PROFILE_BYTES_MAX);
         let bytes = bytes.map_err(|error| format!("{path}: {error}"))?;
         Ok((past, bytes))
     }
-}
-
-/// The record of a profile for the open segment, or for a new one where that has no room for it.
-fn record_of(
-    files: &mut Files,
-    kept: &KeptProfile,
-    profile: &Profile,
-) -> Result<Vec<u8>, Unstored> {
-    let process = Name::new(&format!("{} ({})", kept.command, kept.pid));
-    let mut record = Vec::new();
-    for is_last in [files.open.is_none(), true] {
-        let open = files.opened()?;
-        match open.writer.append(kept.pid, &process, profile, &mut record) {
-            Ok(()) => return Ok(record),
-            Err(WriterError::OtherType) => return Err(Unstored::Profile("other_type")),
-            // Its tables are of no more use.
-            Err(WriterError::Full) => files.close()?,
-        }
-        if is_last {
-            break;
-        }
-    }
-    Err(Unstored::Profile("too_large"))
 }
 
 impl From<io::Error> for Unstored {

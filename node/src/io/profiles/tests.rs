@@ -209,9 +209,25 @@ async fn an_order_of_the_past_is_answered_by_the_thread() {
 }
 
 #[tokio::test]
+async fn an_order_records_and_reads_although_settings_are_off() {
+    let dir = TempDir::new().unwrap();
+    let node = NodeName::new("n1").unwrap();
+    let directory = dir.path().join("profiles");
+    let off = ProfileSettings { continuous: false, directory, ..settings(dir.path()) };
+    let mut profiles = Profiles::open(&off, &node, Clock::start()).unwrap();
+    profiles.store(kept(0, "usual"), at(10));
+    assert!(matches!(profiles.next().await, ProfileEvent::Stored(Ok(()))));
+
+    let mut restarted = Profiles::open(&off, &node, Clock::start()).unwrap();
+    restarted.read(order(0, 20));
+    let ProfileEvent::Read(end) = restarted.next().await else { panic!("the range") };
+    assert_eq!(end.state, CaptureState::Kept);
+}
+
+#[tokio::test]
 async fn without_continuous_profiling_there_is_no_thread_and_an_order_is_told_so() {
     let node = NodeName::new("n1").unwrap();
-    let off = ProfileSettings::default();
+    let off = ProfileSettings { directory: "/none".into(), ..ProfileSettings::default() };
     let mut profiles = Profiles::open(&off, &node, Clock::start()).unwrap();
     assert!(profiles.jobs.is_none());
     profiles.read(order(0, 1));

@@ -20,6 +20,8 @@ labelled! {
         Trace = "trace",
         /// Stacks that the node has recorded before; pprof.
         Past = "past",
+        /// Stacks that the node records from now on, for hours; pprof.
+        Continuous = "continuous",
     }
 }
 

@@ -11,7 +11,8 @@ use super::kind::{CaptureKind, PastRange};
 use super::versioned::{decode, encode};
 use crate::ids::{Labels, MeshName, NodeName, Operation, RuleName};
 use crate::limits::wire::{
-    CAPTURE_HZ_MAX, CAPTURE_REQUEST_BYTES_MAX, CAPTURE_SECONDS_MAX, SIGNATURE_BYTES,
+    CAPTURE_HZ_MAX, CAPTURE_REQUEST_BYTES_MAX, CAPTURE_SECONDS_MAX, CONTINUOUS_INTERVAL_SECONDS,
+    CONTINUOUS_SECONDS, SIGNATURE_BYTES,
 };
 use crate::time::Wall;
 use crate::wire::error::WireError;
@@ -44,6 +45,9 @@ pub enum CaptureStep {
     Order(CaptureOrder),
     /// A part of the profile's bytes; empty beyond its end.
     Chunk(u32),
+    /// End it now and keep what was taken, and report the state. An earlier version does not
+    /// respond.
+    Stop,
 }
 
 /// What to capture, and when.
@@ -58,10 +62,14 @@ pub struct CaptureOrder {
     /// The stretch that is asked for; only with [`CaptureKind::Past`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<PastRange>,
-    /// Of which process; of the past all, unless it is named.
+    /// Of which process; of the past all, unless it is named. [`CaptureKind::Continuous`] names
+    /// none: it records what the node watches.
     pub process: ProcessSelector,
     /// Its length.
     pub seconds: u32,
+    /// From the start of one profile of 10 s to the next; only with [`CaptureKind::Continuous`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_seconds: Option<u32>,
     /// Samples a second.
     pub hz: u32,
     /// By the node's clock: one instant for all nodes that are compared.
@@ -130,7 +138,6 @@ impl CaptureOrder {
     /// # Errors
     /// When a value is out of its bounds.
     pub fn check(&self) -> Result<(), WireError> {
-        const SECONDS: RangeInclusive<u32> = 1..=CAPTURE_SECONDS_MAX;
         const HZ: RangeInclusive<u32> = 1..=CAPTURE_HZ_MAX;
         let ProcessSelector { pid, operation, labels } = &self.process;
         let latest = self.start_at.plus(LATEST_AFTER);
@@ -138,17 +145,26 @@ impl CaptureOrder {
         // Numbers of processes are positive `i32`.
         let is_pid = pid.is_none_or(|pid| (1..=i32::MAX.cast_unsigned()).contains(&pid));
         let is_one = pid.is_some() != operation.is_some() && (pid.is_none() || labels.is_empty());
-        let is_past = self.kind == CaptureKind::Past;
-        let is_all = is_past && self.process == ProcessSelector::default();
-        let is_range = match self.past {
-            Some(PastRange { from, to }) => is_past && from < to,
-            None => !is_past,
+        let is_all = self.process == ProcessSelector::default();
+        let is_range = self.past.is_some_and(|PastRange { from, to }| from < to);
+        let is_continuous = self.kind == CaptureKind::Continuous;
+        let (is_process, is_past) = match self.kind {
+            CaptureKind::Past => (is_one || is_all, is_range),
+            CaptureKind::Continuous => (is_all, self.past.is_none()),
+            CaptureKind::Cpu | CaptureKind::Memory | CaptureKind::Trace => {
+                (is_one, self.past.is_none())
+            }
         };
+        let seconds = if is_continuous { CONTINUOUS_SECONDS } else { 1..=CAPTURE_SECONDS_MAX };
+        let is_interval =
+            |every: u32| is_continuous && CONTINUOUS_INTERVAL_SECONDS.contains(&every);
+
         for (is_within, field) in [
             (is_pid, "pid"),
-            (is_one || is_all, "process"),
-            (is_range, "past"),
-            (SECONDS.contains(&self.seconds), "seconds"),
+            (is_process, "process"),
+            (is_past, "past"),
+            (seconds.contains(&self.seconds), "seconds"),
+            (self.interval_seconds.is_none_or(is_interval), "interval_seconds"),
             (HZ.contains(&self.hz), "hz"),
             (self.expires_at > self.start_at && self.expires_at <= latest, "expires_at_ns"),
         ] {

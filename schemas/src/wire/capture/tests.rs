@@ -47,6 +47,7 @@ fn order() -> CaptureOrder {
             ..ProcessSelector::default()
         },
         seconds: 10,
+        interval_seconds: None,
         hz: 100,
         start_at: Wall(100 * SECOND),
         expires_at: Wall(160 * SECOND),
@@ -57,6 +58,12 @@ fn order() -> CaptureOrder {
 fn by_pid(pid: u32) -> CaptureOrder {
     let process = ProcessSelector { pid: Some(pid), ..ProcessSelector::default() };
     CaptureOrder { process, rule: None, ..order() }
+}
+
+fn continuous() -> CaptureOrder {
+    let (kind, process) = (CaptureKind::Continuous, ProcessSelector::default());
+    let interval_seconds = Some(60);
+    CaptureOrder { kind, process, seconds: 7_200, interval_seconds, rule: None, ..order() }
 }
 
 fn past(from: u64, to: u64) -> Option<PastRange> {
@@ -106,6 +113,8 @@ fn requests_come_back_and_no_byte_can_change() {
         CaptureStep::Order(by_pid(i32::MAX.cast_unsigned())),
         CaptureStep::Chunk(0),
         CaptureStep::Chunk(u32::MAX),
+        CaptureStep::Order(continuous()),
+        CaptureStep::Stop,
     ] {
         let request = request(step);
         let bytes = request.encode(&mesh(), &key());
@@ -151,6 +160,12 @@ fn an_order_out_of_its_bounds_is_refused_by_name() {
         (CaptureOrder { kind: CaptureKind::Past, ..order() }, "past"),
         (CaptureOrder { past: past(1, 2), ..order() }, "past"),
         (CaptureOrder { kind: CaptureKind::Past, past: past(2, 2), ..order() }, "past"),
+        (CaptureOrder { interval_seconds: Some(60), ..order() }, "interval_seconds"),
+        (CaptureOrder { interval_seconds: Some(9), ..continuous() }, "interval_seconds"),
+        (CaptureOrder { seconds: 86_401, ..continuous() }, "seconds"),
+        (CaptureOrder { seconds: 59, ..continuous() }, "seconds"),
+        (CaptureOrder { process: by_pid(1).process, ..continuous() }, "process"),
+        (CaptureOrder { past: past(1, 2), ..continuous() }, "past"),
         (by_pid(0), "pid"),
         (by_pid(1 << 31), "pid"),
     ] {

@@ -145,7 +145,7 @@ async fn show(
     Path(id): Path<String>,
     Parameters(pairs): Pairs,
 ) -> Answer<ProfileRow> {
-    pick::<0>(&pairs, [], "none")?;
+    pick::<0>(&pairs, [], "none: leave it out")?;
     let wanted = requests::profile_ref("id", &id)?;
     let ProfileSource { rows, store, .. } = handler.source().await?;
     let kept = store.and_then(|store| store.find(&wanted).ok());
@@ -206,10 +206,10 @@ impl From<CaptureError> for Refusal {
     fn from(error: CaptureError) -> Self {
         let status = match error {
             CaptureError::UnknownNode(_) | CaptureError::Unknown(_) => StatusCode::NOT_FOUND,
-            CaptureError::Order(_) => StatusCode::BAD_REQUEST,
+            CaptureError::Nodes | CaptureError::Order(_) => StatusCode::BAD_REQUEST,
             CaptureError::NoKey
             | CaptureError::NoStore
-            | CaptureError::Full
+            | CaptureError::Full(_)
             | CaptureError::NotRunning(_) => StatusCode::CONFLICT,
         };
         Self(status, error.to_string())

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use plimsoll_profile::{Redaction, ThreadState};
 use plimsoll_schemas::ids::{NodeName, ProfileName, RuleName, RunName};
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::{Wall, seconds};
@@ -45,7 +46,9 @@ pub(super) struct Wanted {
 pub(super) struct PictureQuery {
     pub(super) of: ProfileRef,
     pub(super) minus: Option<ProfileRef>,
-    pub(super) is_redacted: bool,
+    /// Threads in this state alone.
+    pub(super) state: Option<ThreadState>,
+    pub(super) redaction: Option<Redaction>,
 }
 
 /// Two profiles, and how many functions are ranked.
@@ -53,6 +56,7 @@ pub(super) struct PictureQuery {
 pub(super) struct CompareQuery {
     pub(super) a: ProfileRef,
     pub(super) b: ProfileRef,
+    pub(super) state: Option<ThreadState>,
     pub(super) functions: usize,
 }
 
@@ -68,7 +72,8 @@ pub(in crate::io::http) struct KeepBody {
 impl Wanted {
     pub(super) fn has(&self, row: &ProfileRow) -> bool {
         let Self { nodes, rule, kind, range } = self;
-        nodes.as_ref().is_none_or(|all| all.contains(&row.node))
+        // A sum of several is of none of them.
+        nodes.as_ref().is_none_or(|all| row.nodes.is_none() && all.contains(&row.node))
             && rule.as_ref().is_none_or(|rule| row.rule.as_ref() == Some(rule))
             && kind.is_none_or(|kind| kind == row.kind)
             && range.as_ref().is_none_or(|of| of.contains(&row.start_seconds))
@@ -113,27 +118,50 @@ fn wanted(
 }
 
 pub(super) fn picture(id: &str, pairs: &[(String, String)]) -> Result<PictureQuery, BadRequest> {
-    let [minus, redact] = pick(pairs, ["minus", "redact"], "minus and redact")?;
+    let known = "minus, state and redact";
+    let [minus, text, redact] = pick(pairs, ["minus", "state", "redact"], known)?;
     Ok(PictureQuery {
         of: profile_ref("id", id)?,
         minus: minus.map(|text| profile_ref("minus", text)).transpose()?,
-        is_redacted: is_redacted(redact)?,
+        state: state(text)?,
+        redaction: redaction(redact)?,
     })
 }
 
-pub(super) fn is_redacted(text: Option<&str>) -> Result<bool, BadRequest> {
-    match text {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(text) => Err(value("redact", text, "true or false")),
+/// Whether a tree is in columns.
+pub(super) fn has_columns(forms: &[String]) -> Result<bool, BadRequest> {
+    match forms {
+        [] => Ok(false),
+        [form] if form == "columns" => Ok(true),
+        [form] => Err(value("form", form, "columns, or left out for a tree")),
+        _ => Err(BadRequest::Twice("form".to_owned())),
     }
 }
 
+pub(super) fn redaction(text: Option<&str>) -> Result<Option<Redaction>, BadRequest> {
+    match text {
+        None | Some("false") => Ok(None),
+        Some("true") => Ok(Some(Redaction::Names)),
+        Some(text) => {
+            let found = Redaction::ALL.into_iter().find(|of| of.as_str() == text);
+            let unknown = || value("redact", text, "true, false, names or functions");
+            found.map(Some).ok_or_else(unknown)
+        }
+    }
+}
+
+pub(super) fn state(text: Option<&str>) -> Result<Option<ThreadState>, BadRequest> {
+    let Some(text) = text.filter(|text| *text != "all") else { return Ok(None) };
+    let unknown = || value("state", text, "running, waiting, gil or all");
+    ThreadState::parse(text).map(Some).ok_or_else(unknown)
+}
+
 pub(super) fn comparison(pairs: &[(String, String)]) -> Result<CompareQuery, BadRequest> {
-    let [a, b, n] = pick(pairs, ["a", "b", "n"], "a, b and n")?;
+    let [a, b, text, n] = pick(pairs, ["a", "b", "state", "n"], "a, b, state and n")?;
     Ok(CompareQuery {
         a: profile_ref("a", required("a", a)?)?,
         b: profile_ref("b", required("b", b)?)?,
+        state: state(text)?,
         functions: functions(n)?,
     })
 }

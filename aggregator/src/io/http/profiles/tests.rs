@@ -1,5 +1,6 @@
 //! Requests about profiles: what is left out, and what is wrong with one.
 
+use plimsoll_profile::{Redaction, ThreadState};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::wire::capture::CaptureKind;
 use proptest::prelude::*;
@@ -19,15 +20,17 @@ fn requests_have_their_defaults() {
     let node = NodeName::new("n1").unwrap();
     let request: ProfileRequest = read(br#"{"node":"n1","pid":42}"#).unwrap();
     assert_eq!(
-        (&request.node, request.pid, request.seconds, request.hz, request.kind),
-        (&node, Some(42), None, None, CaptureKind::Cpu)
+        (request.node.as_ref(), request.pid, request.seconds, request.hz, request.kind),
+        (Some(&node), Some(42), None, None, CaptureKind::Cpu)
     );
     let (id, minus) = ("0a".repeat(16), "0b".repeat(16));
     let query = picture(&id, &owned(&[("minus", &minus)])).unwrap();
     assert_eq!((query.of.to_string(), query.minus.unwrap().to_string()), (id, minus));
-    assert!(!query.is_redacted);
-    let query = picture("name:v41", &owned(&[("redact", "true"), ("minus", "name:v4.0")])).unwrap();
-    assert_eq!((query.of.to_string(), query.is_redacted), ("name:v41".to_owned(), true));
+    assert_eq!((query.redaction, query.state), (None, None));
+    let pairs = [("redact", "true"), ("minus", "name:v4.0"), ("state", "gil")];
+    let query = picture("name:v41", &owned(&pairs)).unwrap();
+    let shown = (query.of.to_string(), query.redaction, query.state);
+    assert_eq!(shown, ("name:v41".to_owned(), Some(Redaction::Names), Some(ThreadState::Gil)));
 
     let all = ListQuery { limit: 100, ..ListQuery::default() };
     assert_eq!(list(&[], NOW), Ok(all));
@@ -72,7 +75,6 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
     let compared = |pairs: &[(&str, &str)]| comparison(&owned(pairs)).unwrap_err().to_string();
     let id = "0a".repeat(16);
     for (found, words) in [
-        (ordered("{}"), "missing field `node`"),
         (ordered(r#"{"node":"a b"}"#), "the body is invalid: node name contains a space"),
         (ordered(r#"{"node":"a","operation":"b c"}"#), "operation contains a space"),
         (ordered(r#"{"node":"a","rate":1}"#), "unknown field `rate`"),
@@ -82,8 +84,12 @@ fn what_is_wrong_is_named_with_what_is_allowed() {
         (shown("ab", &[]), "id is \"ab\"; it must be the id of a profile: a capture's id is 32"),
         (shown("name:", &[]), "id is \"\"; it must be a name: profile name is empty"),
         (shown(&id, &[("minus", "-")]), "minus is \"-\""),
-        (shown(&id, &[("redact", "yes")]), "redact is \"yes\"; it must be true or false"),
-        (shown(&id, &[("plus", "1")]), "the parameters are minus and redact"),
+        (shown(&id, &[("redact", "yes")]), "redact is \"yes\"; it must be true, false, names"),
+        (
+            shown(&id, &[("state", "on")]),
+            "state is \"on\"; it must be running, waiting, gil or all",
+        ),
+        (shown(&id, &[("plus", "1")]), "the parameters are minus, state and redact"),
         (listed(&[("kind", "heap")]), "it must be one of cpu, memory, trace, past"),
         (listed(&[("from", "1"), ("last", "1h")]), "left out where from is given"),
         (listed(&[("to", "soon")]), "to is \"soon\""),

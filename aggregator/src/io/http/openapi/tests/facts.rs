@@ -146,6 +146,7 @@ fn bodies() -> Vec<(&'static str, &'static str, Value)> {
         ("MatchRequest", "rule", or_null("Pattern")),
         ("ProfileRequest", "hz", between(CAPTURE_HZ_MAX)),
         ("ProfileRequest", "labels", labels.clone()),
+        ("ProfileRequest", "node", or_null("NodeName")),
         ("ProfileRequest", "operation", or_null("Operation")),
         ("ProfileRequest", "pid", between(i32::MAX.cast_unsigned())),
         ("ProfileRequest", "seconds", between(CAPTURE_SECONDS_MAX)),
@@ -185,7 +186,7 @@ fn wholes() -> [(&'static str, Value); 7] {
     let none = json!({ "type": "null" });
     let process = json!([
         {
-            "required": ["pid"],
+            "required": ["node", "pid"],
             "properties": {
                 "pid": { "type": "integer" },
                 "operation": none,
@@ -193,7 +194,7 @@ fn wholes() -> [(&'static str, Value); 7] {
             },
         },
         {
-            "required": ["operation"],
+            "required": ["node", "operation"],
             "properties": { "pid": none, "operation": { "type": "string" } },
         },
         {

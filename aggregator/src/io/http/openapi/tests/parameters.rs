@@ -72,7 +72,12 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
         json!({ "type": "string", "pattern": "^([0-9a-f]{32}|name:[A-Za-z0-9_.-]{1,64})$" });
     let about_id = "The capture's id, or `name:` and the name under which its profile is kept";
     let (about_a, about_b) = ("The profile of before", "The one that may have more");
-    let about_redact = "Whether files, threads and nodes have pseudonyms";
+    let about_redact = "What has pseudonyms: `true` or `names` are files, threads and nodes; \
+                        `functions` are these and functions";
+    let one_of =
+        |words: &[&str], default| json!({ "type": "string", "enum": words, "default": default });
+    let redacted = one_of(&["false", "true", "names", "functions"], "false");
+    let states = one_of(&["running", "waiting", "gil", "all"], "all");
     let own = [
         ("node", with_example(query("node", "Only this node", node.clone()), json!("n7"))),
         ("after", query("after", after, node)),
@@ -112,7 +117,8 @@ pub(super) fn shared(schemas: &mut Schemas) -> Map<String, Value> {
             "minus",
             query("minus", "The profile that is subtracted, such as that of a peer", profile),
         ),
-        ("redact", query("redact", about_redact, json!({ "type": "boolean", "default": false }))),
+        ("redact", query("redact", about_redact, redacted)),
+        ("state", query("state", "Threads in this state alone", states)),
         ("functions", query("n", "Functions that are ranked", whole_number(1..=FUNCTIONS_MAX, 20))),
     ];
     let all = own.into_iter().chain(of_range()).chain(of_figures()).chain(of_history());

@@ -412,7 +412,10 @@ fn profiles(schemas: &mut Schemas) -> Vec<Route> {
             .gives("Captures", &schemas.of::<ProfilesPage>())
             .or(&[NotFound]),
         post("/api/v1/profiles", "orderProfile", "Capture a profile of a process on a node")
-            .about("Its state is that of `/api/v1/profiles/{id}` until it has ended.")
+            .about(
+                "Its state is that of `/api/v1/profiles/{id}` until it has ended. Of kind `past` \
+                    it is the sum of up to 64 `nodes`, or without any of all that are up.",
+            )
             .takes_body(true, &schemas.of_body::<ProfileRequest>())
             .creates("The capture, which has not started", &profile, show)
             .or(&[NotFound, ProfileConflict]),
@@ -425,7 +428,10 @@ fn profiles(schemas: &mut Schemas) -> Vec<Route> {
             .gives("The capture", &profile)
             .or(&[NotFound]),
         post("/api/v1/profiles/{id}/stop", "stopProfile", "End a capture early")
-            .about("There is no profile of it: it ends as `failed` for the reason `stopped`.")
+            .about(
+                "What was taken so far is kept, as `torn` for the reason `stopped`; without any \
+                    it is `failed`.",
+            )
             .takes([named("capture")])
             .gives("The capture", &profile)
             .or(&[NotFound, ProfileConflict]),
@@ -444,12 +450,13 @@ fn profiles(schemas: &mut Schemas) -> Vec<Route> {
 
 /// The forms of a profile that is kept.
 fn profile_forms() -> Vec<Route> {
-    let (profile, minus, redact) = (named("profile"), named("minus"), named("redact"));
+    let (profile, minus) = (named("profile"), named("minus"));
+    let (state, redact) = (named("state"), named("redact"));
     let of = |path, id, summary| get(path, id, summary).or(&[NotFound, Failed, Unavailable]);
     let object = |fields: &[&str]| json!({ "type": "object", "required": fields });
     let svg = |path, id| {
         of(path, id, "A flame graph of a profile, or of what it has more than another")
-            .takes([profile.clone(), minus.clone(), redact.clone()])
+            .takes([profile.clone(), minus.clone(), state.clone(), redact.clone()])
             .gives_text("A picture", &["image/svg+xml"])
     };
     vec![
@@ -463,17 +470,17 @@ fn profile_forms() -> Vec<Route> {
         svg("/api/v1/profiles/{id}/flamegraph.svg", "profileFlamegraph"),
         svg("/api/v1/profiles/{id}/svg", "profileSvg"),
         of("/api/v1/profiles/{id}/flame.json", "profileFlame", "The same flame graph as a tree")
-            .takes([profile.clone(), minus.clone(), redact.clone()])
+            .takes([profile.clone(), minus.clone(), state.clone(), redact.clone()])
             .gives("Functions below their callers", &object(&["kind", "unit", "root"])),
         of("/api/v1/profiles/{id}/top.json", "profileTop", "The functions that take most")
-            .takes([profile.clone(), named("functions")])
+            .takes([profile.clone(), named("functions"), state.clone(), redact.clone()])
             .gives("Those with most in total first", &object(&["profile_id", "top_functions"])),
         of("/api/v1/profiles/{id}/trace", "profileTrace", "A trace, for ui.perfetto.dev")
             .takes([profile.clone()])
             .gives_text("A Chrome trace as gzip", &["application/gzip"]),
         of("/api/v1/profiles/compare", "compareProfiles", "What one profile has more than another")
             .about("Values are units per second of either; times are seconds.")
-            .takes([named("profile_a"), named("profile_b"), named("functions")])
+            .takes([named("profile_a"), named("profile_b"), state, named("functions")])
             .gives(
                 "Functions that differ most, and the tree of the difference",
                 &object(&["a", "b", "unit", "top_functions", "flame"]),
