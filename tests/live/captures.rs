@@ -36,9 +36,9 @@ use plimsoll_tests::program::{program, run};
 use plimsoll_tests::publisher::Publisher;
 use tokio::time::timeout;
 
-const WAIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-const NODE: &str = "node-1";
+pub(crate) const NODE: &str = "node-1";
 const ASKER: &str = "test";
 /// A job that sends `step` and has one function that takes nearly all of its time. A line of input
 /// has it answer orders itself. It ends when its input does, and prints how many samples it sent.
@@ -65,9 +65,9 @@ while True:
 print(sent)
 ";
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// A job whose name in the kernel is `planted-job`. From second 30 to 45 it is in `planted`, else
-/// in `usual`; it ends after 56 s, and prints when it started and how many samples it sent.
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// A job whose name in the kernel is `planted-job`. From second 30 to 50 it is in `planted`, else
+/// in `usual`; it ends after 61 s, and prints when it started and how many samples it sent.
 const JOB_OF_A_MINUTE: &str = "
 import socket, sys, time
 open('/proc/self/comm', 'w').write('planted-job')
@@ -83,23 +83,23 @@ def usual():
     until = time.monotonic() + 0.05
     while time.monotonic() < until: sum(range(100))
 
-while time.time() < start + 56:
-    planted() if 30 <= time.time() - start < 45 else usual()
+while time.time() < start + 61:
+    planted() if 30 <= time.time() - start < 50 else usual()
     out.send(b'step:50|ms|#rank:3')
     sent += 1
 print(start, sent)
 ";
 
 /// A mesh of one node, its profiler, and a job.
-struct Place {
-    stack: Stack,
+pub(crate) struct Place {
+    pub(crate) stack: Stack,
     profiler: Child,
-    job: Child,
+    pub(crate) job: Child,
     messenger: Messenger,
     responses: Listener,
     key: ConfirmKey,
     _publisher: Publisher,
-    _folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Place {
@@ -108,7 +108,7 @@ impl Place {
     }
 
     /// With more settings of the node, and this job.
-    async fn start_with(more: &str, job: impl Fn(&Path) -> Child) -> Self {
+    pub(crate) async fn start_with(more: &str, job: impl Fn(&Path) -> Child) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         let site = Site::make(dir, &mesh(), &[NODE.to_owned()]).unwrap();
@@ -147,16 +147,7 @@ impl Place {
         let (profiler, job) = (profiler(&socket), job(&stack.stations()[0].socket));
         let key = ConfirmKey::from_hex(&digits).unwrap();
 
-        Self {
-            stack,
-            profiler,
-            job,
-            messenger,
-            responses,
-            key,
-            _publisher: publisher,
-            _folder: folder,
-        }
+        Self { stack, profiler, job, messenger, responses, key, _publisher: publisher, folder }
     }
 
     /// Sends a request until the node responds to it: what is published before the subscription
@@ -228,7 +219,7 @@ impl Place {
     }
 
     /// Samples that the job has sent in all.
-    fn end_job(&mut self) -> u64 {
+    pub(crate) fn end_job(&mut self) -> u64 {
         drop(self.job.stdin.take());
         let mut output = String::new();
         let stdout = self.job.stdout.take().unwrap();
@@ -268,11 +259,11 @@ fn profiler(socket: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-fn job(socket: &Path) -> Child {
+pub(crate) fn job(socket: &Path) -> Child {
     python(JOB, socket)
 }
 
-fn python(job: &str, socket: &Path) -> Child {
+pub(crate) fn python(job: &str, socket: &Path) -> Child {
     let mut command = Command::new("python3");
     let client = concat!(env!("CARGO_MANIFEST_DIR"), "/../node/client-python");
     command.env("PYTHONPATH", client);
@@ -303,6 +294,7 @@ fn by_series() -> CaptureOrder {
             labels: Labels::new([("rank", "3"), ("node", NODE)]).unwrap(),
         },
         seconds: 2,
+        interval_seconds: None,
         hz: 100,
         start_at: now().plus(SECOND),
         expires_at: now().plus(WAIT),
@@ -386,7 +378,7 @@ async fn an_order_brings_the_profile_of_the_sender_and_each_other_order_its_reas
     assert_eq!(top_function(&profile), "planted");
 
     // It is there again.
-    place.profiler = profiler(&place._folder.path().join("profiler.sock"));
+    place.profiler = profiler(&place.folder.path().join("profiler.sock"));
     let order = by_pid(&place.job, 1);
     assert_eq!(place.poll_outcome("again", &order).await.state, CaptureState::Kept);
 
@@ -407,7 +399,7 @@ async fn queried(place: &Place, from: f64, to: f64) -> (String, String) {
     let range = [from, to].map(|at| at.to_string());
     command.args(["profile", "query", "--from", &range[0], "--to", &range[1], "--node", NODE]);
     command.args(["--url", place.stack.api().url(), "--token-file"]);
-    command.arg(place._folder.path().join("token")).env_remove("PLIMSOLL_TOKEN");
+    command.arg(place.folder.path().join("token")).env_remove("PLIMSOLL_TOKEN");
     let output = run(command, WAIT).await.unwrap();
     assert_eq!(output.code, Some(0), "{output:?}");
     let functions = output.stdout.lines();
@@ -434,7 +426,8 @@ async fn a_function_of_a_past_minute_is_first_in_its_range_and_absent_before() {
     let (start, sent) = output.trim().split_once(' ').unwrap();
     let (start, sent): (f64, u64) = (start.parse().unwrap(), sent.parse().unwrap());
 
-    let (first, all) = queried(&place, start + 30.0, start + 45.0).await;
+    // Profiles whose middle is in it are of `planted` alone, from their start to their end.
+    let (first, all) = queried(&place, start + 35.0, start + 45.0).await;
     assert!(first.contains("planted"), "{all}");
     let (first, all) = queried(&place, start + 13.0, start + 24.0).await;
     assert!(first.contains("usual") && !all.contains("planted"), "{all}");

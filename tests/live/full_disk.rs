@@ -1,6 +1,6 @@
-//! Spools and histories on a disk that is full: nodes and aggregator count what they cannot write,
-//! and no sample is late or lost. What the aggregator wrote can still be queried, and all write
-//! again once there is room. A spool that cannot be written fires an alert.
+//! Spools, histories and profiles on a disk that is full: nodes and aggregator count what they
+//! cannot write, and no sample is late or lost. What the aggregator wrote can still be queried, and
+//! all write again once there is room. A spool that cannot be written fires an alert.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -19,6 +19,7 @@ use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::{await_summary, fleet_samples};
 
+use crate::captures::{self, Place};
 use crate::history::{await_samples, query};
 
 /// Both try again every 30 s.
@@ -142,6 +143,31 @@ async fn a_full_disk_costs_history_alone_and_it_is_written_again_when_there_is_r
         };
         until("the history has all samples", WAIT, whole).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_profiles_alone_and_they_are_stored_again_when_there_is_room() {
+    if let Some(refusal) = mount_refusal() {
+        return skip(&refusal);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(dir.path().join("small"));
+    let profiles = disk.0.join("profiles");
+    std::fs::create_dir(&profiles).unwrap();
+    disk.fill();
+    let settings = format!("[profiles]\ncontinuous = true\ndirectory = {profiles:?}\n");
+    let mut place = Place::start_with(&settings, captures::job).await;
+
+    let of = |outcome, reason| {
+        format!("plimsoll_agent_profiles_total{{outcome=\"{outcome}\",reason=\"{reason}\"}}")
+    };
+    let api = place.stack.stations()[0].api.clone();
+    await_metric(&api, &of("dropped", "disk_full"), 1.0).await;
+    std::fs::remove_file(disk.ballast()).unwrap();
+    await_metric(&api, &of("stored", ""), 1.0).await;
+    let sent = place.end_job();
+    let drained = place.stack.drain().await.unwrap();
+    assert_eq!(fleet_samples(&drained, "step"), sent);
 }
 
 /// The state of the alert that a node cannot write its spool.

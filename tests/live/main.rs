@@ -6,6 +6,7 @@ mod alertmanager;
 mod bad_broker;
 mod budgets;
 mod captures;
+mod captures_inside;
 mod checkpoint;
 mod clients;
 mod cluster;

@@ -75,6 +75,10 @@ class Machine:
         """What a command prints on this machine."""
         return run(*self._inside(*command))
 
+    def start(self, *command):
+        """A process on this machine, whose output is read."""
+        return subprocess.Popen(self._inside(*command), stdout=subprocess.PIPE, text=True)
+
     def fails(self, *command):
         """The errors of a command that fails on this machine."""
         done = subprocess.run(self._inside(*command), capture_output=True, text=True)

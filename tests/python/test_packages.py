@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 import capability
+import captured
 from machine import Machine, run, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,6 +212,9 @@ class Installed(unittest.TestCase):
         until("the samples of the spool are merged", lambda: self.merged(machine) == 1 + 2 * SENT)
         self.the_unit_sees_the_machine_as_root_does(machine)
         self.follow_the_recipe_for_tls(machine)
+        self.the_profiler_reads_whom_it_may(machine)
+        # What an operator placed stays when packages go.
+        machine.run("sh", "-c", "rm /etc/plimsoll/*.nk /etc/plimsoll/*.confirm /etc/plimsoll/ca.pem")
         machine.run("dpkg", "--purge", *NAMES)
         for path in ("usr/bin/plimsoll-node", "etc/plimsoll", "var/lib/plimsoll-node"):
             self.assertFalse((machine.root / path).exists(), path)
@@ -274,8 +278,80 @@ class Installed(unittest.TestCase):
         machine.run("/opt/plimsoll/bin/python", "-m", "plimsoll", "send", "epoch_hook", "12.5")
         until("a sample is merged over TLS", lambda: self.merged(machine) == merged + 1)
         self.assertIn("n1 ", machine.run("plimsoll", "nodes", "--presence", "up"))
-        # What an operator placed stays when packages go.
-        machine.run("sh", "-c", "rm /etc/plimsoll/*.nk /etc/plimsoll/ca.pem")
+
+    def the_profiler_reads_whom_it_may(self, machine):
+        """Orders of an operator through the mesh to the installed unit, with its user, capabilities and
+        system calls: another user's process that sends, and refused ones. None of them gets a signal."""
+        self.enable_captures(machine)
+        before = self.merged(machine)
+        jobs = [self.start_job(machine, user, user) for user in ("trainer", "root")]
+        numbers = [job.stdout.readline().strip() for job in jobs]
+
+        # An operator has six orders an hour.
+        profile = ["--native", "--output", "/native.pb.gz"]
+        self.assertIn("by the profiler", self.order(machine, "--job", "trainer", *profile))
+        native = captured.native_of(machine.root / "native.pb.gz")
+        self.assertTrue(native.startswith("user and kernel"), native)
+
+        for selected, user in (("--job=root", 0), (f"--pid={numbers[0]}", 1000)):
+            refused = self.order(machine, selected)
+            self.assertIn("is refused (process_not_permitted); the process is of user "
+                          f"{user}: add it to allow_users", refused)
+        settings = machine.root / "etc/plimsoll/profiler.toml"
+        settings.write_text('allow_users = ["trainer"]\n')
+        machine.run("systemctl", "stop", "plimsoll-profiler")
+        shown = self.order(machine, f"--pid={numbers[0]}")
+        self.assertIn("by the profiler", shown)
+        self.assertRegex(shown, r"planted \(<string>:\d+\)")
+
+        # Without either capability: the text names it, and the socket starts the next one.
+        self.limit(machine, "CAP_SYS_PTRACE CAP_CHECKPOINT_RESTORE")
+        self.assertIn("by the profiler", self.order(machine, "--job", "trainer", *profile))
+        native = captured.native_of(machine.root / "native.pb.gz")
+        self.assertFalse(native.startswith("user and kernel"), native)
+        self.limit(machine, "")
+        denied = self.order(machine, "--job", "trainer")
+        self.assertRegex(denied, r"failed \(denied\).* belongs to user 1000.*grant CAP_SYS_PTRACE")
+
+        for number in numbers:
+            machine.run("sh", "-c", f"kill {number}")
+        sent = [job.communicate()[0].split(maxsplit=1) for job in jobs]
+        self.assertEqual([signals for _, signals in sent], ["[]\n", "[]\n"])
+        all_sent = before + sum(int(rounds) for rounds, _ in sent)
+        until("every round is merged", lambda: self.merged(machine) == all_sent)
+
+    def enable_captures(self, machine):
+        """As node/doc/captures.md states it."""
+        machine.relax("plimsoll-profiler", watchdog="")
+        machine.run("openssl", "rand", "-hex", "-out", "/tls/confirm.key", "32")
+        for program in ("node", "aggregator"):
+            key = f"/etc/plimsoll/{program}.confirm"
+            machine.run("install", "-o", f"plimsoll-{program}", "-m", "0400", "/tls/confirm.key", key)
+            more = f"[confirm]\nkey_file = '{key}'\n"
+            more += "[captures]\nenabled = true\n" if program == "node" else ""
+            with open(machine.root / f"etc/plimsoll/{program}.toml", "a") as settings:
+                settings.write(more)
+        machine.run("systemctl", "enable", "--now", "plimsoll-profiler.socket")
+        machine.run("systemctl", "restart", "plimsoll-aggregator", "plimsoll-node")
+        until("the node is up", lambda: "n1 " in machine.run("plimsoll", "nodes", "--presence", "up"))
+
+    def start_job(self, machine, user, operation):
+        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        return machine.start(*command, "python3", "-c", captured.JOB, operation, "0")
+
+    def order(self, machine, *words):
+        """All that the operator's command prints."""
+        order = ["plimsoll", "profile", "cpu", "--node", "n1", "--seconds", "2", *words]
+        return machine.run("sh", "-c", '"$@" 2>&1 || true', "sh", *order)
+
+    def limit(self, machine, capabilities):
+        """Takes the other capabilities from the profiler's unit."""
+        lines = "".join(f"{kind}=\n{kind}={capabilities}\n"
+                        for kind in ("CapabilityBoundingSet", "AmbientCapabilities"))
+        folder = machine.root / "etc/systemd/system/plimsoll-profiler.service.d"
+        (folder / "limited.conf").write_text(f"[Service]\n{lines}")
+        machine.run("systemctl", "daemon-reload")
+        machine.run("systemctl", "stop", "plimsoll-profiler")
 
     def copy_packages(self, machine, folder):
         shutil.copy(shutil.which("nats-server", path=PATH), machine.root / "usr/local/bin")

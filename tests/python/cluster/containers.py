@@ -25,13 +25,14 @@ from manifests import ROOT, containers_of
 sys.path.append(str(ROOT / "tests/python"))
 
 import capability  # noqa: E402
+import captured  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 # From linux/sched.h, linux/mount.h, linux/prctl.h and linux/capability.h.
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
-CAPABILITIES = {"CHOWN": 0}
+CAPABILITIES = {"CHOWN": 0, "SYS_PTRACE": 19, "PERFMON": 38}
 # Owner of what the kubelet makes.
 KUBELET = 0
 
@@ -281,6 +282,10 @@ class Pod:
         self.children[name] = child
         return child
 
+    def printed(self, name):
+        """What a container has printed."""
+        return (self.cluster.folder / f"{self.name}-{name}.log").read_text()
+
     def end(self, name):
         """Ends a container as a kubelet does; its exit code."""
         child = self.children.pop(name)
@@ -308,7 +313,7 @@ class Cluster:
         self.pods = []
         self.roots = {
             program: assemble(binaries, self.folder / program, program)
-            for program in ("plimsoll-node", "plimsoll-aggregator")
+            for program in ("plimsoll-node", "plimsoll-aggregator", "plimsoll-profiler")
         }
         self.data = {}
         for doc in docs:

@@ -1,10 +1,12 @@
 """What the schemas of Kubernetes do not state about deploy/k8s: that its resources fit each other and
 the settings of our programs."""
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 import yaml
@@ -31,6 +33,15 @@ def render(folder):
     command = [kubectl(), "kustomize", FOLDER / folder]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return list(yaml.safe_load_all(text))
+
+
+def render_with(base, component):
+    """The resources of a kustomization with one of the components, as a site includes it."""
+    with tempfile.TemporaryDirectory() as site:
+        path = lambda name: os.path.relpath(FOLDER / name, pathlib.Path(site).resolve())  # noqa: E731
+        text = f"resources: [{path(base)}]\ncomponents: [{path(component)}]\n"
+        pathlib.Path(site, "kustomization.yaml").write_text(text)
+        return render(site)
 
 
 def find(docs, kind, name):

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import ssl
@@ -18,8 +19,8 @@ import unittest
 
 import containers
 import yaml
-from containers import capability, until
-from manifests import FOLDER, PROGRAMS, find, kubectl, pods_of, render
+from containers import capability, captured, until
+from manifests import FOLDER, PROGRAMS, find, kubectl, pods_of, render, render_with
 from test_manifests import SECRETS
 
 # As cloud machines are called.
@@ -310,6 +311,74 @@ class Pods(unittest.TestCase):
             for key in one.keys() | other.keys()
             if one.get(key) != other.get(key) and picked(key[0])
         }
+
+    def test_a_profiler_beside_the_node_reads_whom_it_may(self):
+        """The component `captures`, with its user and capabilities: a job of another user and mounts that sends,
+        and refused ones. None of them gets a signal."""
+        workload = find(render_with("base", "captures"), "DaemonSet", "plimsoll-node")
+        pod = self.cluster.pod(workload, "node-captures", MACHINE)
+        self.assertEqual(pod.run("folders"), (0, ""))
+        pod.start("profiler")
+        pod.start("node")
+        self.wait("the node is ready", lambda: containers.status(9911, "/readyz") == 200)
+        # Of many more threads than 516 KiB for each processor, which need no limit, have room.
+        job, number = self.job_to_capture("captured", 1000, threads=4 * os.cpu_count() + 8)
+        of_root, _ = self.job_to_capture("of-root", 0)
+
+        self.wait("the node is up", lambda: self.page(f"/api/v1/nodes/{MACHINE}")["status"]["presence"] == "up")
+        profile = self.cluster.folder / "native.pb.gz"
+        native = ["--job=captured", "--native", f"--output={profile}"]
+        self.assertIn("by the profiler", self.order(*native))
+        self.assertTrue(captured.native_of(profile).startswith("user and kernel"))
+        self.assertIn("planted", self.shown(profile))
+        for selected, user in (("--job=of-root", 0), (f"--pid={number}", 1000)):
+            refused = f"(process_not_permitted); the process is of user {user}: add it to allow_users"
+            self.assertIn(refused, self.order(selected))
+        # Kubernetes has no field for it, so the runtime's limit applies: what does not fit is counted.
+        pod.end("profiler")
+        before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, before[1]))
+        pod.start("profiler")
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
+        self.assertIn("by the profiler", self.order(*native))
+        self.assertRegex(captured.native_of(profile), r"user and kernel, \d+ threads not sampled")
+        self.assertIn("planted", self.shown(profile))
+
+        # As a runtime that grants none.
+        pod.end("profiler")
+        container = next(c for c in pod.spec["containers"] if c["name"] == "profiler")
+        container["securityContext"]["capabilities"]["add"] = []
+        pod.start("profiler")
+        denied = self.order("--job=captured")
+        self.assertRegex(denied, r"failed \(denied\).*belongs to user 1000.*containers: cap_add SYS_PTRACE")
+
+        for one in (job, of_root):
+            self.assertEqual(one.end("train"), 0, self.cluster.logs())
+            self.assertRegex(one.printed("train"), r"^\d+\n\d+ \[\]\n$")
+        self.assertEqual(pod.end("node"), 0, self.cluster.logs())
+
+    def job_to_capture(self, name, user, threads=0):
+        """A job of a user, and its number on the machine."""
+        workload = copy.deepcopy(find(self.docs, "Job", "train-on-machine"))
+        spec = workload["spec"]["template"]["spec"]
+        spec["securityContext"].update(runAsUser=user, runAsGroup=user)
+        spec["containers"][0]["command"] = ["python3", "-c", captured.JOB, name, str(threads)]
+        pod = self.cluster.pod(workload, name, MACHINE)
+        pod.start_job("train")
+        return pod, self.wait("the job runs", lambda: pod.printed("train").strip())
+
+    def order(self, *words):
+        """All that the operator's command prints."""
+        command = [self.programs / "plimsoll", "profile", "cpu", f"--node={MACHINE}", "--seconds=2", *words]
+        command += ["--url=https://localhost:9900", f"--ca-file={self.secrets_folder / 'ca.pem'}"]
+        command += [f"--token-file={self.secrets_folder / 'token'}"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def shown(self, profile):
+        """The table of a profile."""
+        command = [self.programs / "plimsoll", "profile", "show", profile]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def test_the_operator_reads_the_pages_over_a_forwarded_port(self):
         files = [f"--{kind}-file={self.secrets_folder / name}" for kind, name in ACCESS.items()]

@@ -13,10 +13,12 @@ PULSE_SECONDS = 0.2
 
 
 class FakeApi:
-    """Serves the page, and `answers` by path. The stream repeats `pulse`, until `down`."""
+    """Serves the page, and `answers` by path. A change is `posted`, and answered with what is
+    `made`. The stream repeats `pulse`, until `down`."""
 
     def __init__(self):
         self.answers, self.pulse, self.down = {}, {}, False
+        self.posted, self.made = [], {}
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -44,8 +46,13 @@ class FakeApi:
                 else:
                     self.answer("application/json", json.dumps(fake.answers[path]).encode())
 
-            def answer(self, kind, body):
-                self.send_response(200)
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                fake.posted.append((self.path, json.loads(body)))
+                self.answer("application/json", json.dumps(fake.made).encode(), 201)
+
+            def answer(self, kind, body, status=200):
+                self.send_response(status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()

@@ -48,6 +48,8 @@ name = "{name}"
 labels = [{labels}]
 [bus]
 url = "nats://127.0.0.1:{broker}"
+# Without any, orders of captures are refused; this broker asks for none.
+token = "page"
 [listen]
 udp = ""
 unix = "{folder}/{name}.sock"
@@ -134,14 +136,14 @@ class Mesh:
         self.start("aggregator", [program, "--config", self.folder / "aggregator.toml"])
         until("the aggregator is ready", 30, lambda: self.get("/readyz"))
 
-    def start_node(self, name, labels=()):
-        """Starts a node that receives DogStatsD over a socket."""
+    def start_node(self, name, labels=(), more=""):
+        """Starts a node that receives DogStatsD over a socket, with more settings."""
         labels = ", ".join(json.dumps(label) for label in labels)
         settings = NODE.format(
             name=name, labels=labels, broker=self.broker, folder=self.folder, http=free_port()
         )
         file = self.folder / f"{name}.toml"
-        file.write_text(settings)
+        file.write_text(settings + more)
         self.start(name, [self.programs / "plimsoll-node", "--config", file])
         path = str(self.folder / f"{name}.sock")
         self.sockets[name] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
