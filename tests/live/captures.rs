@@ -66,7 +66,7 @@ print(sent)
 ";
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// A job whose name in the kernel is `planted-job`. From second 30 to 50 it is in `planted`, else
+/// A job whose name in the kernel is `planted-job`. From second 30 to 54 it is in `planted`, else
 /// in `usual`; it ends after 61 s, and prints when it started and how many samples it sent.
 const JOB_OF_A_MINUTE: &str = "
 import socket, sys, time
@@ -84,7 +84,7 @@ def usual():
     while time.monotonic() < until: sum(range(100))
 
 while time.time() < start + 61:
-    planted() if 30 <= time.time() - start < 50 else usual()
+    planted() if 30 <= time.time() - start < 54 else usual()
     out.send(b'step:50|ms|#rank:3')
     sent += 1
 print(start, sent)
@@ -426,8 +426,9 @@ async fn a_function_of_a_past_minute_is_first_in_its_range_and_absent_before() {
     let (start, sent) = output.trim().split_once(' ').unwrap();
     let (start, sent): (f64, u64) = (start.parse().unwrap(), sent.parse().unwrap());
 
-    // Profiles whose middle is in it are of `planted` alone, from their start to their end.
-    let (first, all) = queried(&place, start + 35.0, start + 45.0).await;
+    // Profiles whose middle is in it are of `planted` alone, from their start to their end; a range
+    // is of whole seconds.
+    let (first, all) = queried(&place, start + 36.5, start + 48.5).await;
     assert!(first.contains("planted"), "{all}");
     let (first, all) = queried(&place, start + 13.0, start + 24.0).await;
     assert!(first.contains("usual") && !all.contains("planted"), "{all}");
