@@ -98,6 +98,7 @@ impl Capture {
             u32::try_from(to.since(from).as_secs()).unwrap_or(u32::MAX)
         });
         let start_at = order.past.map_or(order.start_at, |past| past.from);
+
         let row = ProfileRow {
             id,
             kind: order.kind,
@@ -119,6 +120,7 @@ impl Capture {
             bytes: 0,
             kept_as: None,
         };
+
         let (progress, next_at) = (Progress::Polling, now.mono);
         Self {
             row,

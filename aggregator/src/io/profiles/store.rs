@@ -196,6 +196,7 @@ impl ProfileStore {
                 }
             }
         }
+
         let path = self.path(row.id);
         let written = directory::make_parent(&path, directory::PRIVATE)
             .and_then(|()| file::write(&path, &self.0.mesh, &row, bytes));

@@ -106,7 +106,7 @@ impl<M: Memory> Reader<M> {
         }
     }
 
-    /// Reads every thread once, but for those that `stands` says have not run since the last
+    /// Reads every thread once, but for those that by `stands` have not run since the last
     /// sample: their frames are the same, and keep their code objects alive. A thread that has
     /// states in several interpreters may run any of them, and is always read.
     ///

@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         self.sample_if(|_| false)
     }
 
-    /// Of the threads that `stands` says have not run what is known.
+    /// Of the threads that by `stands` have not run, what is known.
     pub(crate) fn sample_if(&mut self, stands: impl FnMut(u64) -> bool) -> Readings {
         self.0.sample(stands).expect("the process is there")
     }

@@ -38,7 +38,7 @@ pub struct ContinuousBounds {
     pub by_name: bool,
     /// and as senders of samples.
     pub senders: bool,
-    /// What settings state; without it nothing is watched unless an order says so.
+    /// What settings state; without it nothing is watched unless an order states it.
     pub turns: Option<Turns>,
 }
 

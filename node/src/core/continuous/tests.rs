@@ -165,7 +165,7 @@ fn a_process_that_is_not_found_again_is_forgotten() {
     let mut continuous = Continuous::new(BOTH);
     continuous.on_sender(at(0), sender(7, 1));
     continuous.on_sender(at(30), sender(8, 1));
-    assert_eq!(continuous.stats().unwrap().watched, 1, "nobody searched for the second");
+    assert_eq!(continuous.stats().unwrap().watched, 1, "the second was not searched for");
     let started = starts(&mut continuous, at(0), None);
     let _kept = continuous.on_ended(at(10), end(started[0].id, CaptureState::Kept));
     assert_eq!(starts(&mut continuous, at(300), None), []);
