@@ -426,10 +426,9 @@ async fn a_function_of_a_past_minute_is_first_in_its_range_and_absent_before() {
     let (start, sent) = output.trim().split_once(' ').unwrap();
     let (start, sent): (f64, u64) = (start.parse().unwrap(), sent.parse().unwrap());
 
-    // Profiles whose middle is in it are of `planted` alone, from their start to their end; a range
-    // is of whole seconds.
-    let (first, all) = queried(&place, start + 36.5, start + 48.5).await;
+    let (first, all) = queried(&place, start + 30.0, start + 54.0).await;
     assert!(first.contains("planted"), "{all}");
+    // A profile of 10 s is in the range that its middle is in.
     let (first, all) = queried(&place, start + 13.0, start + 24.0).await;
     assert!(first.contains("usual") && !all.contains("planted"), "{all}");
 

@@ -173,7 +173,7 @@ impl fmt::Display for Others {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NoSide {
     /// The run is unknown.
-    #[error("run {run:?} is not in the history; it has {}{others}", .known.join(", "))]
+    #[error("run {run:?} is not in the history; it has {}{others}", listed(.known))]
     Unknown {
         run: String,
         /// Those that the history has.
@@ -431,6 +431,10 @@ fn operations_of<'k>(known: &'k OperationsPage, of: &Group) -> impl Iterator<Ite
     known.groups.iter().filter(is_it).map(|group| group.operation.as_str())
 }
 
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
 fn unknown(known: &OperationsPage, run: &str) -> NoSide {
     let has_others = operations_of(known, &Group::of_run(OVERFLOW)).next().is_some();
     let others = if has_others { Others::Kept } else { Others::None };
@@ -615,6 +619,9 @@ mod tests {
         let error = SideReader::new(&HistorySide::Run("v42".to_owned()), &known(), 1_000.0);
         let error = error.unwrap_err().to_string();
         assert_eq!(error, "run \"v42\" is not in the history; it has v40, v41");
+        let none = OperationsPage { groups: Vec::new(), ..known() };
+        let error = operations_of_run(&none, "v42").unwrap_err().to_string();
+        assert_eq!(error, "run \"v42\" is not in the history; it has none");
     }
 
     #[test]

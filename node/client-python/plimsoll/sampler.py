@@ -1,11 +1,13 @@
 """`StackSampler`: a thread that finds where all others of this process are, for some seconds.
 
-It walks their frames at each tick. Native code that holds the interpreter's lock delays a tick; one
-whose time has passed is left out rather than made up. Sends nothing, and is not started by itself.
+It walks their frames at each tick: one in each period, at an instant that varies, since ticks at
+equal distances would see a job whose rounds divide these at few of its places. Native code that
+holds the interpreter's lock delays a tick; one whose period has passed is left out rather than made
+up. Sends nothing, and is not started by itself.
 """
 
-import math
 import os
+import random
 import sys
 import threading
 import time
@@ -130,9 +132,11 @@ class StackSampler(threading.Thread):
 
     def run(self) -> None:
         """The thread."""
+        # Its own: the job may have seeded the common one.
+        chance = random.Random()
         begun_ns, number = clock(), 0
         while number < self.asked_ticks:
-            due_ns = begun_ns + round(number * self._period_ns)
+            due_ns = begun_ns + round((number + chance.random()) * self._period_ns)
             self._pause(max(0, due_ns - clock()) / 1e9)
             now_ns = clock()
             following = next_tick(number, now_ns - begun_ns, self._period_ns)
@@ -153,5 +157,5 @@ class StackSampler(threading.Thread):
 
 
 def next_tick(taken: int, now_ns: int, period_ns: float) -> int:
-    """The number of the tick after one that was taken now: without those whose time has passed."""
-    return max(taken + 1, math.ceil(now_ns / period_ns))
+    """The number of the tick after one that was taken now: without those whose period is over."""
+    return max(taken + 1, int(now_ns // period_ns))

@@ -454,7 +454,7 @@ class GlanceAtProfiles(unittest.TestCase):
 
     def test_a_past_range_is_chosen_and_shown_without_any_id(self):
         page = self.open("?view=profiles", "tbody tr")
-        expect(page.get_by_text("Choose a range of at most a day.")).to_be_visible()
+        expect(page.get_by_role("link", name="the last hour")).to_be_visible()
         page.get_by_text("From … to …").click()
         field = page.get_by_label("From", exact=True)
         field.fill("2001-09-09T01:46:40")

@@ -10,7 +10,7 @@ use plimsoll_runtime::stdout::print_line;
 
 use super::captured::Captured;
 use super::files::{FORMS, OutputFile};
-use super::text;
+use super::text::{self, Sort};
 use crate::terminal_text::safe;
 
 /// Functions that a table or a summary has, unless the user chooses.
@@ -30,6 +30,9 @@ pub(super) struct OutputArgs {
     /// Print a table, or have a summary, of this many functions [default: 10]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    /// What ranks the functions of a table; a summary has them by what they have with what they call
+    #[arg(long, value_name = "WHAT", default_value = "self")]
+    sort: Sort,
     /// Print the summary as JSON
     #[arg(long, conflicts_with = "output")]
     json: bool,
@@ -123,7 +126,7 @@ impl Output<'_> {
         if args.json {
             print_line(captured.summary(state, top)?);
         } else if file.is_none() || args.top.is_some() {
-            print_line(text::functions(&captured.profile, state, top));
+            print_line(text::functions(&captured.profile, state, args.sort, top));
         }
         match file {
             Some(file) => {

@@ -111,5 +111,10 @@ fn read(path: &Path) -> Result<Profile> {
     let file = File::open(path).with_context(name)?;
     file.take(ENCODED_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).with_context(name)?;
     let decoded = pprof::decode(&bytes);
-    decoded.with_context(|| format!("{} is no pprof file that can be read", path.display()))
+    decoded.with_context(|| {
+        let is_json = bytes.trim_ascii_start().starts_with(b"{");
+        let hint =
+            if is_json { "; ui.perfetto.dev opens a trace, speedscope.app its own" } else { "" };
+        format!("{} is no pprof file that can be read{hint}", path.display())
+    })
 }

@@ -1,9 +1,22 @@
 //! Profiles as text for the terminal.
 
+use std::cmp::Reverse;
+
+use clap::ValueEnum;
 use plimsoll_profile::{Difference, Profile, ThreadState};
 use plimsoll_schemas::figure::{bytes, count, counted, number, percent, span};
 
 use crate::terminal_text::safe;
+
+/// What a function has that ranks it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Sort {
+    /// What it does itself
+    #[value(name = "self")]
+    Own,
+    /// With what it calls
+    Total,
+}
 
 /// What became of all readings.
 pub(super) fn stacks(whole: u64, torn: u64, lost: u64) -> String {
@@ -12,9 +25,17 @@ pub(super) fn stacks(whole: u64, torn: u64, lost: u64) -> String {
 
 /// The functions of threads in one state, or of all: the share of each in what these threads have,
 /// or its bytes, by itself and with what it calls; and what the threads did.
-pub(super) fn functions(profile: &Profile, state: Option<ThreadState>, most: usize) -> String {
+pub(super) fn functions(
+    profile: &Profile,
+    state: Option<ThreadState>,
+    sort: Sort,
+    most: usize,
+) -> String {
     let mut text = states(profile) + &memory(profile);
-    let all = plimsoll_profile::functions(profile, state);
+    let mut all = plimsoll_profile::functions(profile, state);
+    if let Sort::Own = sort {
+        all.sort_by_key(|of| Reverse(of.own));
+    }
     let whole = all.iter().map(|of| of.own).sum::<u64>();
     let is_memory = profile.value_type().unit.as_str() == "bytes";
 
@@ -103,14 +124,15 @@ mod tests {
             (&["main", "load\u{1b}[31m"], ThreadState::Running, 10),
             (&["main", "wait"], ThreadState::Waiting, 60),
         ]);
-        let text = functions(&profile, Some(ThreadState::Running), 9);
-        let wanted = "threads: running 40 %, waiting 60 %, gil 0 %\n\
-            \x20   SELF    TOTAL  FUNCTION\n\
-            \x20    0 %    100 %  main (data.py:41)\n\
-            \x20   75 %     75 %  augment (data.py:41)\n\
+        let table = |sort| functions(&profile, Some(ThreadState::Running), sort, 9);
+        let head = "threads: running 40 %, waiting 60 %, gil 0 %\n    SELF    TOTAL  FUNCTION\n";
+        let main = "     0 %    100 %  main (data.py:41)\n";
+        let leaves = "    75 %     75 %  augment (data.py:41)\n\
             \x20   25 %     25 %  load�[31m (data.py:41)\n";
-        assert_eq!(text, wanted);
-        assert!(functions(&profile, Some(ThreadState::Gil), 9).contains("no thread was in this"));
+        assert_eq!(table(Sort::Own), format!("{head}{leaves}{main}"));
+        assert_eq!(table(Sort::Total), format!("{head}{main}{leaves}"));
+        let none = functions(&profile, Some(ThreadState::Gil), Sort::Own, 9);
+        assert!(none.contains("no thread was in this"));
     }
 
     #[test]
@@ -123,7 +145,7 @@ mod tests {
         let wanted = "still in use: 3 MiB, peak: 10 MiB\n\
             \x20   SELF    TOTAL  FUNCTION\n\
             \x20  3 MiB    3 MiB  load\n";
-        assert_eq!(functions(&memory, None, 1), wanted);
+        assert_eq!(functions(&memory, None, Sort::Own, 1), wanted);
         let summary = plimsoll_profile::summary::of_profile("", &memory, None, 1);
         assert_eq!(summary["leaked_mb"], 3_145_728.0 / 1e6);
         assert_eq!(summary["top_functions"][0]["self_bytes"], 3_145_728.0);
@@ -146,6 +168,6 @@ mod tests {
         let mut other = Profile::new(ValueType::cpu(), 10);
         other.add(Stack::new(vec![Frame::marker("f")]), SampleLabels::default(), 3);
         let wanted = "    SELF    TOTAL  FUNCTION\n   100 %    100 %  f\n";
-        assert_eq!(functions(&other, None, 1), wanted);
+        assert_eq!(functions(&other, None, Sort::Own, 1), wanted);
     }
 }

@@ -155,6 +155,7 @@ fn write(dir: &Path, run: &str, profile: &Profile) -> Result<()> {
         if let Err(error) = std::fs::write(&path, bytes) {
             bail!("{}: {error}", path.display());
         }
+        eprintln!("plimsoll: {}", path.display());
     }
     Ok(())
 }

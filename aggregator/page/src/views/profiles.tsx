@@ -12,7 +12,7 @@ import { KINDS, type ProfileRow, type ProfilesPage } from "../model";
 import { Ago, Facts, LabelList, Loading, Problem, State, Table, To } from "../parts";
 import { type Range, RangePicker, useRange } from "../range";
 import { Change, useToken } from "../token";
-import { bytes, count, latency, number, percent, span, when } from "../units";
+import { bytes, count, counted, latency, number, percent, span, when } from "../units";
 import { go, href, useUrl } from "../url";
 
 /** Functions in the table. */
@@ -24,12 +24,14 @@ const SHARES = ["itself", "of all", "with what it calls", "of all"];
 
 /** Of nodes that record all the time an hour is added up within a second. */
 const PAST_SECONDS_MAX = 86_400;
-const STATES = ["running", "waiting", "gil"];
+const STATES = ["running", "waiting", "gil", "all"];
 
 const hasProfile = ({ state }: ProfileRow) => state === "kept" || state === "torn";
 
-const subject = ({ node, nodes }: ProfileRow) =>
-  nodes ? `${nodes.answered} of ${nodes.asked} nodes` : node;
+function subject({ node, nodes, state }: ProfileRow) {
+  if (!nodes) return node;
+  return state === "running" ? counted(nodes.asked, "node") : `${nodes.answered} of ${nodes.asked} nodes`;
+}
 
 export function Profiles() {
   const { params, set } = useUrl();
@@ -123,13 +125,21 @@ function Past({ range, node }: { range: Range; node?: string }) {
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const pid = Number(form.get("pid")) || undefined;
     const sent = token.send("POST", "api/v1/profiles", { kind: "past", node, pid, from, to });
-    sent.then((of) => go({ view: "profile", id: (of as ProfileRow).id, state: STATES[0] }), setFailed);
+    sent.then((of) => go({ view: "profile", id: (of as ProfileRow).id }), setFailed);
   };
   const isLong = to - from > PAST_SECONDS_MAX;
   return (
     <section>
       <h2>Where the time of a past range went</h2>
-      {isLong && <p>Choose a range of at most a day.</p>}
+      {isLong && (
+        <p>
+          Choose a range of at most a day, such as{" "}
+          <To view="profiles" node={node} last="1h">
+            the last hour
+          </To>
+          .
+        </p>
+      )}
       {!isLong && !token.value && <Change what="To see its functions" />}
       {!isLong && token.value && (
         <form class="controls" onSubmit={onSubmit}>
@@ -159,10 +169,13 @@ function Process({ of }: { of: ProfileRow }) {
 
 export function Profile() {
   const { params, set } = useUrl();
-  const { id = "", minus, state } = params;
+  const { id = "", minus } = params;
   const base = `api/v1/profiles/${encodeURIComponent(id)}`;
   const { data, error } = useData<ProfileRow>(id ? base : null, 3);
   const isKept = data && hasProfile(data);
+  // Memory has no threads, and a client does not say what they did.
+  const hasStates = data && data.kind !== "memory" && data.facts.rung !== "client";
+  const state = hasStates ? (params.state ?? STATES[0]) : undefined;
   const isTrace = data?.kind === "trace";
   const tree = isKept && !isTrace ? path(`${base}/flame.json`, { form: "columns", minus, state }) : null;
   const graph = useData<FlameGraph>(tree, 0);
@@ -219,14 +232,13 @@ export function Profile() {
           <a href={`${base}/pprof`}>Download pprof</a>
           <a href={path(`${base}/flamegraph.svg`, { minus, state })}>Download SVG</a>
           <Minus of={data} />
-          {data.kind !== "memory" && (
+          {hasStates && (
             <label>
               Threads{" "}
               <select
-                value={state ?? ""}
+                value={state}
                 onChange={(event) => set({ state: event.currentTarget.value })}
               >
-                <option value="">all</option>
                 {STATES.map((of) => (
                   <option key={of}>{of}</option>
                 ))}

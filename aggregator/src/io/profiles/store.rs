@@ -28,7 +28,7 @@ const ENDING: &str = "profile";
 
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    #[error("no profile {0}; GET /api/v1/profiles lists them")]
+    #[error("no profile {0} is kept; GET /api/v1/profiles has them, and those not taken yet")]
     Unknown(ProfileRef),
     #[error("profile {0} is a trace, which has no stacks; GET /api/v1/profiles/{0}/trace has it")]
     Trace(CaptureId),

@@ -1,12 +1,13 @@
 //! The memory of a running process, by `process_vm_readv`: it needs no ptrace and pauses nothing.
 
+use std::cell::Cell;
 use std::io::IoSliceMut;
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::time::nanos;
 
 use super::{Memory, Pass, ReadError, Span};
 use crate::limits::SPANS_PER_CALL_MAX;
@@ -15,11 +16,13 @@ use crate::order::ProcessId;
 #[derive(Debug)]
 pub struct ProcessMemory {
     pid: Pid,
+    /// What half of the calls exceed, in percent of [`usual_nanos`]: machines differ, and hours.
+    pace: Cell<u64>,
 }
 
 impl ProcessMemory {
     pub fn new(pid: ProcessId) -> Self {
-        Self { pid: Pid::from_raw(pid.0) }
+        Self { pid: Pid::from_raw(pid.0), pace: Cell::new(100) }
     }
 }
 
@@ -45,16 +48,19 @@ impl Memory for ProcessMemory {
     fn read_at_once(&self, spans: &[Span], into: &mut [u8]) -> Result<Pass, ReadError> {
         let watch = Stopwatch::start();
         self.read(spans, into)?;
-        Ok(if watch.elapsed() <= quick(spans) { Pass::Quick } else { Pass::Interrupted })
+        let taken = 100 * nanos(watch.elapsed()) / usual_nanos(spans);
+
+        let pace = self.pace.get();
+        let step = pace / 16 + 1;
+        self.pace.set(if taken > pace { pace + step } else { pace.saturating_sub(step) });
+        Ok(if taken <= 2 * pace { Pass::Quick } else { Pass::Interrupted })
     }
 }
 
-/// Twice what it takes, and less than an interrupt or another task does: some 0.3 µs for a range,
-/// and 0.1 µs for 1 KiB.
-fn quick(spans: &[Span]) -> Duration {
+/// Some 0.3 µs for a range, and 0.1 µs for 1 KiB.
+fn usual_nanos(spans: &[Span]) -> u64 {
     let bytes: usize = spans.iter().map(|span| span.bytes).sum();
-    let nanos = 2_000 + 400 * spans.len() + bytes / 6;
-    Duration::from_nanos(nanos as u64)
+    (1_000 + 200 * spans.len() + bytes / 12) as u64
 }
 
 fn remote(span: &Span) -> Option<RemoteIoVec> {
