@@ -37,11 +37,6 @@ use target::presence::Pin;
 /// # Errors
 /// When nothing can be captured; what was captured before the process ended is a [`Capture`].
 pub fn capture(order: &Order, cancel: &Cancel) -> Result<Capture, Refusal> {
-    capture_pinned(Pin::new(order.pid)?, order, cancel)
-}
-
-/// The same of a process that was looked at before.
-fn capture_pinned(pin: Pin, order: &Order, cancel: &Cancel) -> Result<Capture, Refusal> {
-    let target = Target::open(pin, order)?;
+    let target = Target::open(Pin::new(order.pid)?, order)?;
     Ok(Sampler::new(target, order).run(cancel))
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Highest sampling rate. A sample of eight threads takes some 0.1 ms, a tenth of its interval.
 pub const RATE_HZ_MAX: u32 = 1_000;
+/// Highest rate of captures that share a thread: their samples take some 1 % of it each.
+pub const TOGETHER_HZ_MAX: u32 = 20;
 /// Longest capture, in seconds; what is longer is made of several.
 pub const SECONDS_MAX: u32 = 600;
 

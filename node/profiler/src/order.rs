@@ -66,6 +66,10 @@ impl Order {
     }
 
     /// Time from one sample to the next.
+    pub fn hz(&self) -> u32 {
+        self.hz
+    }
+
     pub fn period(&self) -> Duration {
         Duration::from_secs(1) / self.hz
     }

@@ -1,45 +1,48 @@
 //! When samples are due: once in each period, at an instant that varies.
 //!
 //! At equal distances a program whose rounds divide the period would be seen at few of its places:
-//! one with rounds of 10 ms at 100 Hz always at the same.
+//! one with rounds of 10 ms at 100 Hz always at the same. Captures with one period have the same
+//! instants, so that several of them wake an idle processor once.
 //!
 //! A sample that cannot be taken in its own period is missed and counted. It is neither made up
 //! for, which would be a burst, nor does it move those after it, which would be a drift.
 
 use std::time::Duration;
 
-use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::time::{Mono, nanos};
 
-/// Periods since a start. Times are nanoseconds since then.
+/// Periods of one clock.
 #[derive(Debug)]
 pub struct Schedule {
     period_ns: u64,
-    ticks: u64,
+    /// Numbers of periods.
     next: u64,
+    end: u64,
     missed: u64,
 }
 
 impl Schedule {
-    /// All whole periods of `length`.
-    pub fn new(period: Duration, length: Duration) -> Self {
+    /// As many periods as are between two instants; of the first one a part may be over.
+    pub fn new(period: Duration, start: Mono, end: Mono) -> Self {
         let period_ns = nanos(period).max(1);
-        Self { period_ns, ticks: nanos(length) / period_ns, next: 0, missed: 0 }
+        let next = start.0 / period_ns;
+        Self { period_ns, next, end: next + nanos(end.since(start)) / period_ns, missed: 0 }
     }
 
     /// The next instant whose period is not over at `now`; `None` after the last.
-    pub fn next(&mut self, now_ns: u64) -> Option<u64> {
-        let current = (now_ns / self.period_ns).min(self.ticks);
+    pub fn next(&mut self, now: Mono) -> Option<Mono> {
+        let current = (now.0 / self.period_ns).min(self.end);
         // A tick counts for its whole period: the current one is late, not missed.
         if current > self.next {
             self.missed += current - self.next;
             self.next = current;
         }
-        if self.next >= self.ticks {
+        if self.next >= self.end {
             return None;
         }
         self.next += 1;
         let tick = self.next - 1;
-        Some(tick * self.period_ns + spread(tick) % self.period_ns)
+        Some(Mono(tick * self.period_ns + spread(tick) % self.period_ns))
     }
 
     pub fn missed(&self) -> u64 {
@@ -62,15 +65,19 @@ mod tests {
     use super::*;
 
     const PERIOD: u64 = 1_000;
+    /// In the middle of a period.
+    const START: u64 = 7_500;
 
     fn schedule(periods: u64) -> Schedule {
-        Schedule::new(Duration::from_nanos(PERIOD), Duration::from_nanos(periods * PERIOD))
+        let end = Mono(START + periods * PERIOD);
+        Schedule::new(Duration::from_nanos(PERIOD), Mono(START), end)
     }
 
     /// All instants of samples that take no time.
     fn all(periods: u64) -> Vec<u64> {
         let mut schedule = schedule(periods);
-        let due = std::iter::successors(schedule.next(0), |last| schedule.next(*last)).collect();
+        let due = std::iter::successors(schedule.next(Mono(START)), |last| schedule.next(*last));
+        let due = due.map(|due| due.0).collect();
         assert_eq!(schedule.missed(), 0);
         due
     }
@@ -79,7 +86,15 @@ mod tests {
     fn samples_that_are_quick_are_all_taken() {
         let due = all(10);
         let periods: Vec<u64> = due.iter().map(|due| due / PERIOD).collect();
-        assert_eq!(periods, Vec::from_iter(0..10), "{due:?}");
+        assert_eq!(periods, Vec::from_iter(7..17), "{due:?}");
+    }
+
+    #[test]
+    fn captures_with_one_period_have_the_same_instants() {
+        let mut later = Schedule::new(Duration::from_nanos(PERIOD), Mono(9_100), Mono(11_100));
+        let due = [later.next(Mono(9_100)), later.next(Mono(10_999)), later.next(Mono(11_000))];
+        let of_first = all(10);
+        assert_eq!(due, [Some(Mono(of_first[2])), Some(Mono(of_first[3])), None]);
     }
 
     #[test]
@@ -97,8 +112,8 @@ mod tests {
     #[test]
     fn a_slow_sample_costs_the_ticks_it_covers() {
         let mut schedule = schedule(10);
-        let mut period = |now| schedule.next(now).map(|due| due / PERIOD);
-        assert_eq!([period(0), period(3_500), period(3_600)], [Some(0), Some(3), Some(4)]);
+        let mut period = |now| schedule.next(Mono(now)).map(|due| due.0 / PERIOD);
+        assert_eq!([period(7_500), period(10_500), period(10_600)], [Some(7), Some(10), Some(11)]);
         assert_eq!(period(100_000), None);
         assert_eq!(schedule.missed(), 7);
     }
@@ -107,14 +122,14 @@ mod tests {
         #[test]
         fn every_tick_is_taken_or_missed(spent in prop::collection::vec(0..6 * PERIOD, 1..60)) {
             let mut schedule = schedule(10);
-            let (mut now, mut taken, mut last) = (0, 0, None);
+            let (mut now, mut taken, mut last) = (START, 0, None);
             for span in spent.into_iter().chain([100 * PERIOD]) {
-                let Some(due) = schedule.next(now) else { break };
+                let Some(Mono(due)) = schedule.next(Mono(now)) else { break };
                 prop_assert!(last < Some(due) && due / PERIOD >= now / PERIOD);
                 (taken, last) = (taken + 1, Some(due));
                 now = due.max(now) + span;
             }
-            while schedule.next(now).is_some() {
+            while schedule.next(Mono(now)).is_some() {
                 taken += 1;
                 now += PERIOD;
             }

@@ -30,7 +30,7 @@ pub(super) struct OutputArgs {
     /// Print a table, or have a summary, of this many functions [default: 10]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// What ranks the functions of a table; a summary has them by what they have with what they call
+    /// What ranks the functions of a table; those of a summary are by what they call too
     #[arg(long, value_name = "WHAT", default_value = "self")]
     sort: Sort,
     /// Print the summary as JSON

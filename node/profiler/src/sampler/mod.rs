@@ -1,8 +1,10 @@
-//! Takes samples on a schedule and counts stacks. `native` takes those of native code in between.
+//! Takes samples on a schedule and counts stacks. `native` takes those of native code in between,
+//! `together` those of several captures in one thread.
 
 mod native;
+pub(crate) mod together;
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use native::{NativeStack, off_cpu};
@@ -10,7 +12,7 @@ use plimsoll_clock::{Clock, Deadline};
 use plimsoll_profile::{
     Frame, Profile, SampleLabels, Stack, ThreadState, ValueType, WAITING_FOR_GIL,
 };
-use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::time::{Mono, Now, nanos};
 
 use crate::memory::ReadError;
 use crate::native::{Native, Ready};
@@ -26,6 +28,8 @@ use crate::target::presence::Presence;
 pub(crate) const RUNG: &str = "profiler";
 /// Leaf frame of a thread that collects garbage.
 pub const COLLECTING: &str = "<GC>";
+/// Of all captures: what they do at the same instants wakes the machine once.
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::start);
 /// Time in which a cancelled capture ends.
 const CANCEL_STEP: Duration = Duration::from_millis(100);
 
@@ -34,15 +38,19 @@ const CANCEL_STEP: Duration = Duration::from_millis(100);
 pub struct Cancel(Arc<(Mutex<bool>, Condvar)>);
 
 /// One capture in progress.
-pub struct Sampler<'a> {
+pub struct Sampler {
     target: Target,
-    order: &'a Order,
+    order: Order,
     /// Periods that a tick stands for.
     stride: u32,
     profile: Profile,
     counts: Counts,
     /// Since the last look at the process.
     taken: Vec<NativeStack>,
+    started: Now,
+    schedule: Schedule,
+    /// When the next sample is due; `None` after the last.
+    due: Option<Mono>,
 }
 
 impl Cancel {
@@ -50,6 +58,10 @@ impl Cancel {
         let (is_cancelled, changed) = &*self.0;
         *is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a time; whether it was cancelled meanwhile or before.
@@ -61,38 +73,48 @@ impl Cancel {
     }
 }
 
-impl<'a> Sampler<'a> {
-    pub fn new(target: Target, order: &'a Order) -> Self {
-        let profile = Profile::new(ValueType::wall(), nanos(order.period()));
+impl Sampler {
+    /// Starts a capture, whose first sample is due within a period.
+    pub fn new(target: Target, order: &Order) -> Self {
+        let mut profile = Profile::new(ValueType::wall(), nanos(order.period()));
         let stride = native::stride(&target, order.period());
-        Self { target, order, stride, profile, counts: Counts::default(), taken: Vec::new() }
+        let started = CLOCK.now();
+        profile.started_at = started.wall;
+        let end = started.mono.plus(order.length);
+        let mut schedule = Schedule::new(order.period() * stride, started.mono, end);
+        let due = schedule.next(started.mono);
+        let (order, counts, taken) = (order.clone(), Counts::default(), Vec::new());
+        Self { target, order, stride, profile, counts, taken, started, schedule, due }
     }
 
     /// Samples until the time is over, the process ends or `cancel` is used.
     pub fn run(mut self, cancel: &Cancel) -> Capture {
-        let clock = Clock::start();
-        let started = clock.now();
-        let mut schedule = Schedule::new(self.order.period() * self.stride, self.order.length);
+        loop {
+            let span = self.due().since(CLOCK.now().mono);
+            let is_cancelled = self.wait(span, cancel);
+            if let Some(ended) = self.step(is_cancelled) {
+                return self.finish(ended);
+            }
+        }
+    }
 
-        let ended = loop {
-            let now = clock.now().mono.since(started.mono);
-            let due = schedule.next(nanos(now)).map_or(self.order.length, Duration::from_nanos);
-            if self.wait(due.saturating_sub(now), cancel) {
-                break self.settle().unwrap_or(End::Cancelled);
-            }
-            if due == self.order.length {
-                break self.settle().unwrap_or(End::Complete);
-            }
-            match self.tick() {
-                None => self.counts.ticks += u64::from(self.stride),
-                Some(ended) => break ended,
-            }
-        };
+    /// When something is to be done.
+    fn due(&self) -> Mono {
+        self.due.unwrap_or(self.started.mono.plus(self.order.length))
+    }
 
-        self.counts.missed += schedule.missed() * u64::from(self.stride);
-        self.profile.started_at = started.wall;
-        self.profile.duration_ns = nanos(clock.now().mono.since(started.mono));
-        self.finish(ended)
+    /// Does what is due; returns how the capture ended if it did.
+    fn step(&mut self, is_cancelled: bool) -> Option<End> {
+        if is_cancelled || self.due.is_none() {
+            let ended = if is_cancelled { End::Cancelled } else { End::Complete };
+            return Some(self.settle().unwrap_or(ended));
+        }
+        let ended = self.tick();
+        if ended.is_none() {
+            self.counts.ticks += u64::from(self.stride);
+            self.due = self.schedule.next(CLOCK.now().mono);
+        }
+        ended
     }
 
     /// Waits for the next tick, and takes native samples; whether it was cancelled.
@@ -204,6 +226,8 @@ impl<'a> Sampler<'a> {
     }
 
     fn finish(mut self, ended: End) -> Capture {
+        self.counts.missed += self.schedule.missed() * u64::from(self.stride);
+        self.profile.duration_ns = nanos(CLOCK.now().mono.since(self.started.mono));
         let Self { counts, target: Target { python, native, .. }, .. } = self;
         let python = python.map(|python| python.version);
         let native = native.map(|native| native.facts());

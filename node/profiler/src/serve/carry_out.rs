@@ -10,13 +10,14 @@ use plimsoll_schemas::wire::capture::{
 };
 
 use super::settings::{ROOT, Users};
-use crate::capture_pinned;
 use crate::order::{Order, OrderError};
 use crate::output::{Capture, End};
 use crate::probe::users;
 use crate::reader::Paths;
 use crate::refusal::Refusal;
-use crate::sampler::{Cancel, RUNG};
+use crate::sampler::together::{self, Together};
+use crate::sampler::{Cancel, RUNG, Sampler};
+use crate::target::Target;
 use crate::target::presence::Pin;
 
 pub(super) struct Outcome {
@@ -27,11 +28,16 @@ pub(super) struct Outcome {
 }
 
 /// Captures if the process may be read: one that sent the node a sample, or one of these owners.
-pub(super) fn carry_out(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Outcome {
+pub(super) fn carry_out(
+    order: &ProfilerOrder,
+    owners: &Users,
+    together: &Together,
+    cancel: &Cancel,
+) -> Outcome {
     let command = fs::read_to_string(format!("/proc/{}/comm", order.pid)).unwrap_or_default();
     let command = one_line(&command);
     let facts = CaptureFacts { rung: RUNG.into(), pid: order.pid, command, ..Default::default() };
-    match captured(order, owners, cancel) {
+    match captured(order, owners, together, cancel) {
         Ok(captured) => kept(&captured, facts),
         Err(Fault { state, fix }) => {
             Outcome { state, facts: CaptureFacts { fix, ..facts }, profile: Vec::new() }
@@ -44,7 +50,12 @@ struct Fault {
     fix: String,
 }
 
-fn captured(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Result<Capture, Fault> {
+fn captured(
+    order: &ProfilerOrder,
+    owners: &Users,
+    together: &Together,
+    cancel: &Cancel,
+) -> Result<Capture, Fault> {
     if order.kind != CaptureKind::Cpu {
         let state = CaptureState::Failed(CaptureFailure::NotSupported);
         let fix = format!("from outside no {} is seen", order.kind.as_str());
@@ -58,7 +69,12 @@ fn captured(order: &ProfilerOrder, owners: &Users, cancel: &Cancel) -> Result<Ca
     // Before its memory is touched, and of the process that is then opened.
     let pin = Pin::new(sampled.pid)?;
     permit(order, &sampled, &pin, owners)?;
-    Ok(capture_pinned(pin, &sampled, cancel)?)
+    let sampler = Sampler::new(Target::open(pin, &sampled)?, &sampled);
+    Ok(if together::is_for_all(&sampled) {
+        together.run(sampler, cancel)
+    } else {
+        sampler.run(cancel)
+    })
 }
 
 fn permit(order: &ProfilerOrder, sampled: &Order, pin: &Pin, owners: &Users) -> Result<(), Fault> {

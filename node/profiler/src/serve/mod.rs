@@ -37,6 +37,7 @@ use crate::limits::{
     ACCEPT_PAUSE, ORDER_OVERDUE, ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS,
 };
 use crate::sampler::Cancel;
+use crate::sampler::together::Together;
 
 #[derive(Debug, Error)]
 pub enum ServeError {
@@ -49,12 +50,15 @@ pub enum ServeError {
     Input,
     #[error("the socket accepts no connections: {0}")]
     Accept(io::Error),
+    #[error("the system has no thread for captures: {0}")]
+    Thread(io::Error),
 }
 
 struct Server {
     permitted: Permitted,
     /// Captures under way.
     busy: AtomicUsize,
+    together: Together,
 }
 
 /// Serves until there was no order for a while, with a socket of its own for ever.
@@ -69,7 +73,8 @@ pub fn serve(socket: Option<&Path>, permitted: Permitted) -> Result<(), ServeErr
     };
 
     tracing::info!(?permitted, "profiler serves");
-    let server = Server { permitted, busy: AtomicUsize::new(0) };
+    let together = Together::start().map_err(ServeError::Thread)?;
+    let server = Server { permitted, busy: AtomicUsize::new(0), together };
     thread::scope(|scope| {
         loop {
             match listener.accept() {
@@ -188,7 +193,7 @@ impl Server {
             });
 
             let Outcome { state, facts, profile } =
-                carry_out(&order, &self.permitted.owners, &cancel);
+                carry_out(&order, &self.permitted.owners, &self.together, &cancel);
             let _watching = done.send(());
             // Before the response: a peer that has it may order again.
             drop(turn);
@@ -216,9 +221,14 @@ fn is_in_time(
     deadline: Deadline,
     carried_out: &Receiver<()>,
 ) -> bool {
-    // It ends when the peer closes the connection, when it is shut down, and in time.
-    let left = deadline.remaining().max(Duration::from_millis(1));
-    let _ended = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut [0]));
+    // It ends when the peer closes the connection, when it is shut down, and in time. One that was
+    // stopped and goes on reads again.
+    let mut is_interrupted = true;
+    while is_interrupted {
+        let left = deadline.remaining().max(Duration::from_millis(1));
+        let ended = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut [0]));
+        is_interrupted = ended.is_err_and(|error| error.kind() == io::ErrorKind::Interrupted);
+    }
     cancel.cancel();
     carried_out.recv_timeout(deadline.remaining()) != Err(RecvTimeoutError::Timeout)
 }

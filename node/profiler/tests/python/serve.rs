@@ -223,6 +223,37 @@ fn a_process_that_ends_leaves_a_torn_profile() {
 }
 
 #[test]
+fn captures_of_one_thread_share_nothing_but_it() {
+    let python = pythons().pop_first().expect("there is one");
+    let service = Service::start();
+    let start = |text: &str| Program::start(&python, text);
+    let [planted, mut ends] = [start(SPINS), start(SPINS)];
+    let other = start(&SPINS.replace("planted", "other"));
+    let rare = |program: &Program, seconds| {
+        let order = ProfilerOrder { hz: 19, seconds, ..order_of_sender(program) };
+        send(service.connect(), &order)
+    };
+    let (left, torn) = (rare(&other, 60), rare(&ends, 30));
+    let kept = [rare(&planted, 3), rare(&other, 3)];
+    let some = Deadline::within(Duration::from_secs(1));
+    while some.pause(Duration::from_millis(10)) {}
+    drop(left);
+    ends.child.kill().unwrap();
+
+    assert_eq!(response(torn).0.state.labels().0, "torn");
+    let shares = kept.map(response).map(|(response, profile)| {
+        assert_eq!(response.state, CaptureState::Kept, "{response:?}");
+        let facts = response.facts;
+        assert_eq!(facts.samples + facts.torn + facts.lost, 3 * 19, "{facts:?}");
+        planted_share(&profile)
+    });
+    assert!(shares[0] > 0.9 && shares[1] == 0.0, "{shares:?}");
+    // The one whose peer left has ended: there is room for all.
+    let _held: Vec<UnixStream> = (1..ORDERS_AT_ONCE).map(|_| rare(&planted, 60)).collect();
+    assert_eq!(service.order(&order_of_sender(&planted)).0.state, CaptureState::Kept);
+}
+
+#[test]
 fn hostile_peers_cost_only_their_own_connection() {
     let python = pythons().pop_first().expect("there is one");
     let (service, program) = (Service::start(), Program::start(&python, SPINS));
