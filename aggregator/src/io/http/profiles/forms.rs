@@ -8,14 +8,11 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use plimsoll_profile::flame::{self, Detail, FlameGraph};
 use plimsoll_profile::pprof::{self, PprofError};
-use plimsoll_profile::{
-    FunctionDifference, Profile, Redaction, Redactor, Sides, html, subtract, summary, svg,
-};
+use plimsoll_profile::{Profile, Redaction, Redactor, html, subtract, summary, svg};
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ProfileHandler;
 use super::requests::{self, CompareQuery, PictureQuery, profile_ref};
@@ -24,35 +21,6 @@ use crate::io::http::pages::compressed;
 use crate::io::http::parameters::{Pairs, pick, take_all};
 use crate::io::http::refusal::{Answer, Refusal};
 use crate::io::profiles::{ProfileError, ProfileRef, ProfileStore};
-
-const NANOSECONDS: f64 = 1e9;
-
-/// What B has more than A. Values are units per second of either.
-#[derive(Debug, Serialize)]
-pub(super) struct Compared {
-    a: ProfileRow,
-    b: ProfileRow,
-    unit: String,
-    top_functions: Vec<ComparedFunction>,
-    flame: FlameGraph,
-}
-
-#[derive(Debug, Serialize)]
-struct ComparedFunction {
-    name: String,
-    file: String,
-    line: u32,
-    #[serde(rename = "self")]
-    own: ComparedSides,
-    cumulative: ComparedSides,
-}
-
-#[derive(Debug, Serialize)]
-struct ComparedSides {
-    a: f64,
-    b: f64,
-    difference: f64,
-}
 
 pub(super) async fn show_pprof(
     State(handler): State<ProfileHandler>,
@@ -162,44 +130,21 @@ pub(super) async fn show_top(
 pub(super) async fn compare(
     State(handler): State<ProfileHandler>,
     Parameters(pairs): Pairs,
-) -> Answer<Compared> {
+) -> Answer<Value> {
     let query = requests::comparison(&pairs)?;
     Ok(Json(handler.computed(move |store, now| compared(store, now, &query)).await?))
 }
 
-fn compared(
-    store: &ProfileStore,
-    now: Wall,
-    query: &CompareQuery,
-) -> Result<Compared, ProfileError> {
+/// What B has more than A.
+fn compared(store: &ProfileStore, now: Wall, query: &CompareQuery) -> Result<Value, ProfileError> {
     let (a, b) = (store.find(&query.a)?, store.find(&query.b)?);
     let (of_a, of_b) = (store.profile(now, a.id)?, store.profile(now, b.id)?);
     let difference = subtract(&of_b, &of_a, query.state)?;
+    let flame = flame::detailed_difference(&difference, Detail::WHOLE);
 
-    let unit = difference.value_type.unit.as_str();
-    let (unit, scale) = match unit {
-        "nanoseconds" => ("seconds".to_owned(), NANOSECONDS),
-        _ => (unit.to_owned(), 1.0),
-    };
-    let sides = |Sides { culprit, peer }| {
-        let (a, b) = (peer / scale, culprit / scale);
-        ComparedSides { a, b, difference: b - a }
-    };
-    let function = |FunctionDifference { frame, own, total }| ComparedFunction {
-        name: frame.function.to_string(),
-        file: frame.file.to_string(),
-        line: frame.line,
-        own: sides(own),
-        cumulative: sides(total),
-    };
-    let top_functions = difference.rank(query.functions).into_iter().map(function).collect();
-    Ok(Compared {
-        a,
-        b,
-        unit,
-        top_functions,
-        flame: flame::detailed_difference(&difference, Detail::WHOLE),
-    })
+    let ranked = summary::of_difference(&difference, query.functions);
+    let [unit, functions] = ["unit", "top_functions"].map(|key| &ranked[key]);
+    Ok(json!({"a": a, "b": b, "unit": unit, "top_functions": functions, "flame": flame}))
 }
 
 fn graph(
