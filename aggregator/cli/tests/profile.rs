@@ -127,10 +127,15 @@ const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/pprof/go
 
 #[test]
 fn a_file_of_another_tool_is_shown_and_converted() {
-    let table = stdout(&plimsoll(&["show", GO, "--top", "3"]));
-    let lines: Vec<&str> = table.trim_end().lines().collect();
-    assert_eq!(lines.len(), 4, "{table}");
-    assert_eq!(lines[1], "     0 %   98.8 %  main.main (example/main.go:9)");
+    let first = |more: &[&str]| -> String {
+        let table = stdout(&plimsoll(&[&["show", GO, "--top", "3"], more].concat()));
+        let lines: Vec<&str> = table.trim_end().lines().collect();
+        assert_eq!(lines.len(), 4, "{table}");
+        lines[1].to_owned()
+    };
+    assert_eq!(first(&[]), "  28.1 %   69.6 %  sort.partition (sort/zsortinterface.go:157)");
+    let by_total = first(&["--sort", "total"]);
+    assert_eq!(by_total, "     0 %   98.8 %  main.main (example/main.go:9)");
 
     let folder = tempfile::tempdir().unwrap();
     for (name, words) in [

@@ -117,11 +117,12 @@ class StackSampler(threading.Thread):
                 raise ValueError(f"{name}: {value!r} is not above 0 and at most {value_max:g}")
         self.asked_ticks = max(1, round(seconds * hz))
         self.taken_ticks = 0
-        """Fewer than asked where one was late by more than the time between two."""
+        """Fewer than asked where one was late by a period and more."""
         self.stacks: Dict[Stack, int] = {}
         """How often each was found, once the thread has ended. Those beyond 10 000 different ones
         are under TRUNCATED."""
-        self._period_ns = 1e9 / hz
+        # Of less than one tick, or of one and a half, all are within the seconds.
+        self._period_ns = 1e9 * min(1 / hz, seconds / self.asked_ticks)
         self._folding = Folding(full_paths)
 
     def start(self) -> None:

@@ -28,7 +28,7 @@ pub mod target;
 use order::Order;
 use output::Capture;
 use refusal::Refusal;
-use sampler::{Cancel, Sampler};
+use sampler::{Cancel, Sampler, Steps};
 use target::Target;
 use target::presence::Pin;
 

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 /// Highest sampling rate. A sample of eight threads takes some 0.1 ms, a tenth of its interval.
 pub const RATE_HZ_MAX: u32 = 1_000;
-/// Highest rate of captures that share a thread: their samples take some 1 % of it each.
+/// Highest rate of captures that share a thread: their samples take less than 1 % of it each.
 pub const TOGETHER_HZ_MAX: u32 = 20;
+/// Time of a step after which its capture gets a thread of its own. A sample of 8 threads takes
+/// some 0.1 ms.
+pub const STEP_SLOW_AFTER: Duration = Duration::from_millis(20);
+/// The same after which another thread takes all other captures.
+pub const STEP_HANGS_AFTER: Duration = Duration::from_secs(1);
 /// Longest capture, in seconds; what is longer is made of several.
 pub const SECONDS_MAX: u32 = 600;
 
@@ -55,8 +60,9 @@ pub const SPANS_PER_CALL_MAX: usize = 1_024;
 pub const STACK_DUMP_BYTES: u32 = 32 << 10;
 /// Of a thread's samples that were not read yet: seven of them. What finds no room is lost.
 pub const RING_BYTES: usize = 256 << 10;
-/// Periods after which samples are read that wake no reader; a ring holds some more.
-pub const STRIDE_MAX: u32 = 4;
+/// Periods in which samples are read once that wake no reader: up to 6 may be between two readings,
+/// and a ring holds 7.
+pub const STRIDE_MAX: u32 = 3;
 /// Events of a thread that are read at once: more than its ring has.
 pub const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Native frames of one stack; most of them may be the interpreter's own.
@@ -99,6 +105,8 @@ pub const ORDERS_AT_ONCE: usize = 2 + 16;
 const _: () = assert!(ORDERS_AT_ONCE * THREAD_FILES_MAX + 64 < 8_192);
 /// Time without an order after which a service ends that the service manager starts again.
 pub const SERVE_IDLE_SECONDS: i64 = 60;
+/// Time in which a cancelled order has ended, also of a service that was stopped and goes on.
+pub const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
 /// Time in which an order must have come. A node writes its line at once.
 pub const ORDER_WAIT: Duration = Duration::from_secs(2);
 /// Time beyond the length of a capture after which an order hangs, and the service ends: as long as

@@ -65,11 +65,11 @@ impl Order {
         Ok(Self { pid, hz, length, paths, threads: Threads::All, native: false })
     }
 
-    /// Time from one sample to the next.
     pub fn hz(&self) -> u32 {
         self.hz
     }
 
+    /// Time in which one sample is taken.
     pub fn period(&self) -> Duration {
         Duration::from_secs(1) / self.hz
     }

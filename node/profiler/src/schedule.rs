@@ -22,7 +22,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// As many periods as are between two instants; of the first one a part may be over.
+    /// As many periods as are between two instants. Of the first one a part may be over: if its
+    /// instant is, it is due at once.
     pub fn new(period: Duration, start: Mono, end: Mono) -> Self {
         let period_ns = nanos(period).max(1);
         let next = start.0 / period_ns;

@@ -173,9 +173,9 @@ export function Profile() {
   const base = `api/v1/profiles/${encodeURIComponent(id)}`;
   const { data, error } = useData<ProfileRow>(id ? base : null, 3);
   const isKept = data && hasProfile(data);
-  // Memory has no threads, and a client does not say what they did.
+  // Memory has no threads, and a client does not say what they did: the other one may be of one.
   const hasStates = data && data.kind !== "memory" && data.facts.rung !== "client";
-  const state = hasStates ? (params.state ?? STATES[0]) : undefined;
+  const state = hasStates ? (params.state ?? (minus ? "all" : STATES[0])) : undefined;
   const isTrace = data?.kind === "trace";
   const tree = isKept && !isTrace ? path(`${base}/flame.json`, { form: "columns", minus, state }) : null;
   const graph = useData<FlameGraph>(tree, 0);
@@ -309,7 +309,7 @@ function Flame({ graph }: { graph: FlameGraph }) {
   const isIcicle = params.graph !== "flame";
   const colour = COLOURS.find((of) => of === params.colour) ?? COLOURS[0];
   const label = isDifference ? "Difference" : `Flame graph of ${kind}`;
-  if (frames.length === 1) return <p>No samples.</p>;
+  if (frames.length === 1) return <p>No samples of threads in this state: choose all.</p>;
   return (
     <section>
       <h2>{label}</h2>

@@ -16,7 +16,7 @@ use crate::order::ProcessId;
 #[derive(Debug)]
 pub struct ProcessMemory {
     pid: Pid,
-    /// What half of the calls exceed, in percent of [`usual_nanos`]: machines differ, and hours.
+    /// Moving median of the time of calls, in percent of [`usual_nanos`].
     pace: Cell<u64>,
 }
 
@@ -52,10 +52,15 @@ impl Memory for ProcessMemory {
 
         let pace = self.pace.get();
         let step = pace / 16 + 1;
-        self.pace.set(if taken > pace { pace + step } else { pace.saturating_sub(step) });
+        let moved = if taken > pace { pace + step } else { pace - step };
+        self.pace.set(moved.clamp(PACE_MIN, PACE_MAX));
         Ok(if taken <= 2 * pace { Pass::Quick } else { Pass::Interrupted })
     }
 }
+
+/// Machines differ by less. One on which each call takes longer still interrupts them.
+const PACE_MIN: u64 = 25;
+const PACE_MAX: u64 = 400;
 
 /// Some 0.3 µs for a range, and 0.1 µs for 1 KiB.
 fn usual_nanos(spans: &[Span]) -> u64 {

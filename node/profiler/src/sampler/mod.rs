@@ -37,6 +37,17 @@ const CANCEL_STEP: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<(Mutex<bool>, Condvar)>);
 
+/// A capture in steps.
+pub(crate) trait Steps: Send + 'static {
+    /// When the next one is due.
+    fn due(&self) -> Mono;
+    /// How the capture ended if it did.
+    fn step(&mut self, is_cancelled: bool) -> Option<End>;
+    fn finish(self, ended: End) -> Capture;
+    /// All steps that are left.
+    fn run(self, cancel: &Cancel) -> Capture;
+}
+
 /// One capture in progress.
 pub struct Sampler {
     target: Target,
@@ -74,7 +85,7 @@ impl Cancel {
 }
 
 impl Sampler {
-    /// Starts a capture, whose first sample is due within a period.
+    /// Starts a capture, whose first sample is due within a period or now.
     pub fn new(target: Target, order: &Order) -> Self {
         let mut profile = Profile::new(ValueType::wall(), nanos(order.period()));
         let stride = native::stride(&target, order.period());
@@ -85,36 +96,6 @@ impl Sampler {
         let due = schedule.next(started.mono);
         let (order, counts, taken) = (order.clone(), Counts::default(), Vec::new());
         Self { target, order, stride, profile, counts, taken, started, schedule, due }
-    }
-
-    /// Samples until the time is over, the process ends or `cancel` is used.
-    pub fn run(mut self, cancel: &Cancel) -> Capture {
-        loop {
-            let span = self.due().since(CLOCK.now().mono);
-            let is_cancelled = self.wait(span, cancel);
-            if let Some(ended) = self.step(is_cancelled) {
-                return self.finish(ended);
-            }
-        }
-    }
-
-    /// When something is to be done.
-    fn due(&self) -> Mono {
-        self.due.unwrap_or(self.started.mono.plus(self.order.length))
-    }
-
-    /// Does what is due; returns how the capture ended if it did.
-    fn step(&mut self, is_cancelled: bool) -> Option<End> {
-        if is_cancelled || self.due.is_none() {
-            let ended = if is_cancelled { End::Cancelled } else { End::Complete };
-            return Some(self.settle().unwrap_or(ended));
-        }
-        let ended = self.tick();
-        if ended.is_none() {
-            self.counts.ticks += u64::from(self.stride);
-            self.due = self.schedule.next(CLOCK.now().mono);
-        }
-        ended
     }
 
     /// Waits for the next tick, and takes native samples; whether it was cancelled.
@@ -224,6 +205,25 @@ impl Sampler {
         self.profile.add(stack, labels, periods.into());
         self.counts.whole += u64::from(periods);
     }
+}
+
+impl Steps for Sampler {
+    fn due(&self) -> Mono {
+        self.due.unwrap_or(self.started.mono.plus(self.order.length))
+    }
+
+    fn step(&mut self, is_cancelled: bool) -> Option<End> {
+        if is_cancelled || self.due.is_none() {
+            let ended = if is_cancelled { End::Cancelled } else { End::Complete };
+            return Some(self.settle().unwrap_or(ended));
+        }
+        let ended = self.tick();
+        if ended.is_none() {
+            self.counts.ticks += u64::from(self.stride);
+            self.due = self.schedule.next(CLOCK.now().mono);
+        }
+        ended
+    }
 
     fn finish(mut self, ended: End) -> Capture {
         self.counts.missed += self.schedule.missed() * u64::from(self.stride);
@@ -240,6 +240,16 @@ impl Sampler {
         ];
         facts.into_iter().flatten().for_each(|fact| self.profile.add_comment(fact.into()));
         Capture { profile: self.profile, python, native, ended, counts }
+    }
+
+    fn run(mut self, cancel: &Cancel) -> Capture {
+        loop {
+            let span = self.due().since(CLOCK.now().mono);
+            let is_cancelled = self.wait(span, cancel);
+            if let Some(ended) = self.step(is_cancelled) {
+                return self.finish(ended);
+            }
+        }
     }
 }
 

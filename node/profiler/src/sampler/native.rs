@@ -20,7 +20,7 @@ pub(super) struct NativeStack {
 
 /// The only frame of a native thread that does not run.
 const OFF_CPU: &str = "[off CPU]";
-/// What native samples are lost of a process that ends.
+/// Half of what native samples are lost at most of a process that ends.
 const TICK_MAX: Duration = Duration::from_millis(50);
 
 /// Takes the samples of the threads that have some.

@@ -16,7 +16,7 @@ use crate::probe::users;
 use crate::reader::Paths;
 use crate::refusal::Refusal;
 use crate::sampler::together::{self, Together};
-use crate::sampler::{Cancel, RUNG, Sampler};
+use crate::sampler::{Cancel, RUNG, Sampler, Steps};
 use crate::target::Target;
 use crate::target::presence::Pin;
 

@@ -34,7 +34,8 @@ use thiserror::Error;
 use self::carry_out::{Outcome, carry_out};
 use self::settings::Permitted;
 use crate::limits::{
-    ACCEPT_PAUSE, ORDER_OVERDUE, ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT, SERVE_IDLE_SECONDS,
+    ACCEPT_PAUSE, CANCELLED_WITHIN, ORDER_OVERDUE, ORDER_WAIT, ORDERS_AT_ONCE, RESPONSE_WAIT,
+    SERVE_IDLE_SECONDS,
 };
 use crate::sampler::Cancel;
 use crate::sampler::together::Together;
@@ -230,7 +231,8 @@ fn is_in_time(
         is_interrupted = ended.is_err_and(|error| error.kind() == io::ErrorKind::Interrupted);
     }
     cancel.cancel();
-    carried_out.recv_timeout(deadline.remaining()) != Err(RecvTimeoutError::Timeout)
+    let left = deadline.remaining().max(CANCELLED_WITHIN);
+    carried_out.recv_timeout(left) != Err(RecvTimeoutError::Timeout)
 }
 
 /// The line of the order, within a time whatever the pace it comes at.
@@ -246,9 +248,11 @@ fn read_order(mut stream: &UnixStream) -> io::Result<ProfilerOrder> {
         }
         stream.set_read_timeout(Some(left))?;
         let mut part = [0; 512];
-        match stream.read(&mut part)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => line.extend_from_slice(&part[..bytes]),
+        match stream.read(&mut part) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => line.extend_from_slice(&part[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 

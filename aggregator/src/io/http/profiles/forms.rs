@@ -12,7 +12,8 @@ use plimsoll_profile::{Profile, Redaction, Redactor, html, subtract, summary, sv
 use plimsoll_schemas::summary::ProfileRow;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::capture::{CaptureId, CaptureKind};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::ProfileHandler;
 use super::requests::{self, CompareQuery, PictureQuery, profile_ref};
@@ -21,6 +22,16 @@ use crate::io::http::pages::compressed;
 use crate::io::http::parameters::{Pairs, pick, take_all};
 use crate::io::http::refusal::{Answer, Refusal};
 use crate::io::profiles::{ProfileError, ProfileRef, ProfileStore};
+
+/// What B has more than A.
+#[derive(Debug, Serialize)]
+pub(super) struct Compared {
+    a: ProfileRow,
+    b: ProfileRow,
+    #[serde(flatten)]
+    ranked: Value,
+    flame: FlameGraph,
+}
 
 pub(super) async fn show_pprof(
     State(handler): State<ProfileHandler>,
@@ -130,21 +141,23 @@ pub(super) async fn show_top(
 pub(super) async fn compare(
     State(handler): State<ProfileHandler>,
     Parameters(pairs): Pairs,
-) -> Answer<Value> {
+) -> Answer<Compared> {
     let query = requests::comparison(&pairs)?;
     Ok(Json(handler.computed(move |store, now| compared(store, now, &query)).await?))
 }
 
-/// What B has more than A.
-fn compared(store: &ProfileStore, now: Wall, query: &CompareQuery) -> Result<Value, ProfileError> {
+fn compared(
+    store: &ProfileStore,
+    now: Wall,
+    query: &CompareQuery,
+) -> Result<Compared, ProfileError> {
     let (a, b) = (store.find(&query.a)?, store.find(&query.b)?);
     let (of_a, of_b) = (store.profile(now, a.id)?, store.profile(now, b.id)?);
     let difference = subtract(&of_b, &of_a, query.state)?;
     let flame = flame::detailed_difference(&difference, Detail::WHOLE);
 
     let ranked = summary::of_difference(&difference, query.functions);
-    let [unit, functions] = ["unit", "top_functions"].map(|key| &ranked[key]);
-    Ok(json!({"a": a, "b": b, "unit": unit, "top_functions": functions, "flame": flame}))
+    Ok(Compared { a, b, ranked, flame })
 }
 
 fn graph(
