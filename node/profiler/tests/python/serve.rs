@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nix::unistd::geteuid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
 use plimsoll_clock::{Deadline, since_boot};
 use plimsoll_profile::pprof::decode;
 use plimsoll_profile::{Profile, ValueType};
@@ -251,6 +252,24 @@ fn captures_of_one_thread_share_nothing_but_it() {
     // The one whose peer left has ended: there is room for all.
     let _held: Vec<UnixStream> = (1..ORDERS_AT_ONCE).map(|_| rare(&planted, 60)).collect();
     assert_eq!(service.order(&order_of_sender(&planted)).0.state, CaptureState::Kept);
+}
+
+#[test]
+fn a_service_that_is_stopped_and_goes_on_keeps_its_captures() {
+    let python = pythons().pop_first().expect("there is one");
+    let (service, program) = (Service::start(), Program::start(&python, SPINS));
+    let order = |hz| ProfilerOrder { seconds: 3, hz, ..order_of_sender(&program) };
+    let running = [19, 100].map(|hz| send(service.connect(), &order(hz)));
+    let pid = Pid::from_raw(service.child.id().cast_signed());
+    for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
+        // Until they are under way, and until it has stopped.
+        let some = Deadline::within(Duration::from_millis(500));
+        while some.pause(Duration::from_millis(10)) {}
+        kill(pid, signal).unwrap();
+    }
+    for response in running.map(response) {
+        assert_eq!(response.0.state, CaptureState::Kept, "{:?}", response.0);
+    }
 }
 
 #[test]
