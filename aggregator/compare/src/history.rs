@@ -672,6 +672,7 @@ mod tests {
         let request = reader.next_request().unwrap();
         assert_eq!((request.from, request.to, request.with_distribution), (100.0, 1_000.0, false));
         assert_eq!((request.group, &*request.operation), (Some(Group::of_run("v41")), "fetch"));
+
         let some = [(0.001_024, 2), (0.018, 3)];
         reader.on_answer(&[
             point(20.0, &[]),
@@ -685,6 +686,7 @@ mod tests {
         assert_eq!((range, request.with_distribution), ((30.0, 60.0, 10.0), true));
         reader.on_answer(&[point(30.0, &some), point(40.0, &[])]);
         assert_eq!((reader.next_request(), reader.operations_left()), (None, 0));
+
         let side = reader.finish().unwrap();
         let slots = &side.operations["fetch"].slots;
         assert_eq!((slots.len(), slots[0].start_ns), (1, 30_000_000_000));
@@ -720,6 +722,7 @@ mod tests {
         let more: Vec<_> = (0..20).map(|n| group(format!("b-{n:02}-x"))).collect();
         known.groups.extend(more);
         let of = |text: &str| runs_of(text, &known).map_err(|error| error.to_string());
+
         for (text, runs) in [
             ("v4*", vec!["v40", "v41"]),
             ("*1", vec!["v41"]),
@@ -735,6 +738,7 @@ mod tests {
                 assert_eq!(found, runs, "{text}");
             }
         }
+
         let error = "\"b*\" matches 20 runs, and one side may have 16; name fewer";
         assert_eq!(of("b*").unwrap_err(), error);
         assert!(

@@ -309,7 +309,7 @@ function Flame({ graph }: { graph: FlameGraph }) {
   const isIcicle = params.graph !== "flame";
   const colour = COLOURS.find((of) => of === params.colour) ?? COLOURS[0];
   const label = isDifference ? "Difference" : `Flame graph of ${kind}`;
-  if (frames.length === 1) return <p>No samples of threads in this state: choose all.</p>;
+  if (frames.length === 1) return <p>No samples; threads in another state may have some.</p>;
   return (
     <section>
       <h2>{label}</h2>

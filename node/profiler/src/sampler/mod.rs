@@ -175,6 +175,7 @@ impl Sampler {
             if self.order.threads == Threads::GilHolder && !holds_gil {
                 continue;
             }
+
             match (stack, observed) {
                 // Its stacks are native samples.
                 (_, Some(observed)) if is_native && observed.state == ThreadState::Running => {}
@@ -186,6 +187,7 @@ impl Sampler {
                     {
                         observed.state = ThreadState::Running;
                     }
+
                     // Under the function that waits, so that a flame graph shows which ones do.
                     let marker = match observed.state {
                         ThreadState::Gil => Some(WAITING_FOR_GIL),
